@@ -1,5 +1,6 @@
-/* cann_calls.h - what CANN's compiler knows by itself and a host's clang++ does not: qualifiers as address spaces, types of elements, pipes,
- * events. scripts/cann_calls.py compiles kernels with it, before the declarations of the calls. */
+/* cann_calls.h - what CANN's compiler knows by itself and a host's clang++ does not: qualifiers as
+ * address spaces, types of elements, pipes, events. scripts/cann_calls.py compiles kernels with it,
+ * before the declarations of the calls. */
 #ifndef CANN_CALLS_H
 #define CANN_CALLS_H
 

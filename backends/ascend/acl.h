@@ -1,4 +1,5 @@
-/* acl.h - what the backend uses of CANN's run time, libascendcl.so: our own prototypes of its documented functions. */
+/* acl.h - what the backend uses of CANN's run time, libascendcl.so: our own prototypes of its
+ * documented functions. */
 #ifndef ASCEND_ACL_H
 #define ASCEND_ACL_H
 

@@ -1,6 +1,7 @@
-/* aclnn.h - what the backend uses of CANN's library of operators: our own prototypes of its documented functions. An
- * operator is called in two phases: <name>GetWorkspaceSize() plans it, <name>() puts it on a stream and spends the plan. CANN keeps
- * the plans that it has made, so that the first phase of a product of known shape costs little. */
+/* aclnn.h - what the backend uses of CANN's library of operators: our own prototypes of its
+ * documented functions. An operator is called in two phases: <name>GetWorkspaceSize() plans it,
+ * <name>() puts it on a stream and spends the plan. CANN keeps the plans that it has made, so that
+ * the first phase of a product of known shape costs little. */
 #ifndef ASCEND_ACLNN_H
 #define ASCEND_ACLNN_H
 
@@ -20,7 +21,8 @@ typedef struct aclTensor aclTensor;
 typedef struct aclScalar aclScalar;
 typedef struct aclOpExecutor aclOpExecutor;
 
-/* X(result, name, arguments): of libnnopbase.so, and of libopapi.so, or of libopapi_nn.so in a CANN whose operators are cut by field. */
+/* X(result, name, arguments): of libnnopbase.so, and of libopapi.so, or of libopapi_nn.so in a CANN
+ * whose operators are cut by field. */
 #define ACLNN_BASE_FUNCTIONS(X)                                                               \
     X(aclTensor *, aclCreateTensor,                                                           \
       (const int64_t *shape, uint64_t ndim, int type, const int64_t *strides, int64_t offset, \

@@ -1,4 +1,5 @@
-/* ascend.h - what the host files of the operators share: tensors as memory, plans, memory between launches. */
+/* ascend.h - what the host files of the operators share: tensors as memory, plans, memory
+ * between launches. */
 #ifndef ASCEND_H
 #define ASCEND_H
 
@@ -13,7 +14,8 @@ extern const tg_host *ascend_host; /* the library's services */
             return try_;               \
     } while (0)
 
-/* tg_planes_of() as kernels take it: `rows` of a group, at least 1, and groups that begin `stride` elements apart. */
+/* tg_planes_of() as kernels take it: `rows` of a group, at least 1, and groups that begin
+ * `stride` elements apart. */
 typedef struct ascend_groups {
     int64_t rows, stride;
 } ascend_groups;
@@ -27,8 +29,8 @@ ascend_memory ascend_memory_of(const tg_tensor *t);
 
 /* ---- plans ---- */
 
-/* Begins a plan: a problem on the device where a tensor lies. Host memory is the model's. TG_EUNSUPPORTED, with the error set,
- * if that device is not in use. options: TG_UB_OPTION bits. */
+/* Begins a plan: a problem on the device where a tensor lies. Host memory is the model's.
+ * TG_EUNSUPPORTED, with the error set, if that device is not in use. options: TG_UB_OPTION bits. */
 tg_status ascend_begin(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *where,
                        int64_t rows, int64_t columns, int type, uint32_t options);
 /* The same, of the rows of a tensor. */
@@ -42,9 +44,10 @@ int ascend_fits(ascend_plan *plan, int64_t tile_rows, int64_t tile_columns);
 /* The most whole rows, a multiple of `step`, that fit; 0: not `step` of them do. */
 int64_t ascend_most_rows(ascend_plan *plan, int64_t step);
 
-/* The plan of a kernel that goes through its rows twice in pieces (kernels/shared/asc_ring.h). They are cut so that a row stays in the ring
- * between the two, with at least one buffer left for the next row, if that fits; *again is 0 then. Else a row is copied
- * in twice, in pieces as the planner cuts them, and *again is 1. */
+/* The plan of a kernel that goes through its rows twice in pieces (kernels/shared/asc_ring.h). They
+ * are cut so that a row stays in the ring between the two, with at least one buffer left for the
+ * next row, if that fits; *again is 0 then. Else a row is copied in twice, in pieces as the planner
+ * cuts them, and *again is 1. */
 tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again);
 
 /* The planner's entry of a kernel on independent elements (kernels/shared/asc_flat.asc.h). */
@@ -53,16 +56,17 @@ tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again);
         .name = #kernel ".flat", ASCEND_BUFFERS(kernel), .flat = 1 \
     }
 
-/* The planner's entry of a kernel on short rows (kernels/shared/asc_short.asc.h). Its plan is of the transposed problem, a row for each column of
- * the data: a tile has all of them, and a multiple of 64 rows of the data, of which each is a lane. */
+/* The planner's entry of a kernel on short rows (kernels/shared/asc_short.asc.h). Its plan is of
+ * the transposed problem, a row for each column of the data: a tile has all of them, and a multiple
+ * of 64 rows of the data, of which each is a lane. */
 #define ASCEND_SHORT(title, kernel) ASCEND_SHORT_BUT(title, kernel, 0)
 #define ASCEND_SHORT_BUT(title, kernel, last)                                              \
     {                                                                                      \
         .name = title, ASCEND_BUFFERS_BUT(kernel, last), .flat = 1, .column_multiple = 64, \
         .max_rows = 64, .max_columns = 1984                                                \
     }
-/* Plans it for tensors of one shape, of which all but the first may be absent. *is_short is 0 where it is not for them: rows are too
- * long for it, or have gaps between them. */
+/* Plans it for tensors of one shape, of which all but the first may be absent. *is_short is 0 where
+ * it is not for them: rows are too long for it, or have gaps between them. */
 #define ASCEND_CHOOSE_SHORT(plan, ub, options, is_short, ...)                                 \
     ascend_choose_short(plan, ub, options, is_short, (const tg_tensor *const[]){__VA_ARGS__}, \
                         ASCEND_HOW_MANY(__VA_ARGS__))
@@ -71,17 +75,18 @@ tg_status ascend_choose_short(ascend_plan *plan, const tg_ub_kernel *ub, uint32_
 
 /* Two tensors that are the halves of one without gaps, as its memory; {NULL, 0} if they are not. */
 ascend_memory ascend_whole_of(const tg_tensor *left, const tg_tensor *right);
-/* Plans a kernel whose short rows are such `whole` ones (kernels/shared/asc_halves.asc.h), with `one` of half the columns: a half
- * of a row would be a copy of its own. */
+/* Plans a kernel whose short rows are such `whole` ones (kernels/shared/asc_halves.asc.h), with
+ * `one` of half the columns: a half of a row would be a copy of its own. */
 tg_status ascend_choose_halves(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
                                const tg_tensor *one, const ascend_memory *whole, int *is_short);
 
-/* The lanes of such a plan, a multiple of `step`, itself one of 64: as many as fit; fewer, for as many tiles in each block, and for two of them.
- * 0: not `step` of them fit. */
+/* The lanes of such a plan, a multiple of `step`, itself one of 64: as many as fit; fewer, for as
+ * many tiles in each block, and for two of them. 0: not `step` of them fit. */
 int ascend_choose_lanes(ascend_plan *plan, int64_t step);
 
-/* Whether a row that is copied in twice may be written while the next one is read, as asc_ring_behind() has it: whether
- * each core's two rows of `in` bytes, and the `out` bytes that are written meanwhile, find room in L2, with some left. */
+/* Whether a row that is copied in twice may be written while the next one is read, as
+ * asc_ring_behind() has it: whether each core's two rows of `in` bytes, and the `out` bytes that
+ * are written meanwhile, find room in L2, with some left. */
 int ascend_ring_behind(const ascend_plan *plan, int64_t in, int64_t out);
 
 /* ---- memory between launches ---- */
@@ -89,8 +94,8 @@ int ascend_ring_behind(const ascend_plan *plan, int64_t in, int64_t out);
 /* Memory of the device, its contents unknown, for the launches of one call. */
 tg_status ascend_scratch(tg_ctx *ctx, size_t bytes, void **memory);
 
-/* Gradients of parameters: each block sums its rows' contributions in memory of its own, f32, and a second launch adds the
- * blocks' sums in their order. */
+/* Gradients of parameters: each block sums its rows' contributions in memory of its own, f32, and a
+ * second launch adds the blocks' sums in their order. */
 typedef struct ascend_partial_sums {
     ascend_memory memory;
     int64_t count;  /* of blocks, each a row */
@@ -107,25 +112,28 @@ tg_status ascend_sum_partials(tg_ctx *ctx, const ascend_partial_sums *partials,
 /* ---- work beside other work: see side.h ---- */
 
 tg_status ascend_side(tg_ctx *ctx, tg_side_step step);
-/* The side that a context has, which ends with it: the one slot of both devices, of the card's table. */
+/* The side that a context has, which ends with it: the one slot of both devices, of
+ * the card's table. */
 void **ascend_slot_of(tg_ctx *ctx);
 void ascend_leave(tg_ctx *ctx, void *kept);
-/* Before work that is put on the stream otherwise than by a launch: in a side, the launches that it has so far are made. */
+/* Before work that is put on the stream otherwise than by a launch: in a side, the launches that it
+ * has so far are made. */
 tg_status ascend_side_so_far(tg_ctx *ctx);
 
 /* ---- the operators ---- */
 
-/* What a family's file has: the table of what its kernels keep in UB, which ends with {0}, and each operator that it runs, by a function
- * ascend_<operator>(), of these element types; of an operator that it takes IF ascend_<operator>_accepts() says so. CMake makes the
- * tables of backend.c from these lines. */
+/* What a family's file has: the table of what its kernels keep in UB, which ends with {0}, and
+ * each operator that it runs, by a function ascend_<operator>(), of these element types; of an
+ * operator that it takes IF ascend_<operator>_accepts() says so. CMake makes the tables of
+ * backend.c from these lines. */
 #define ASCEND_KERNELS(family) const tg_ub_kernel ascend_ub_##family[]
 #define ASCEND_OPERATOR(op, takes) tg_status ascend_##op(tg_ctx *ctx, const tg_##op##_args *args)
 #define ASCEND_OPERATOR_IF(op, takes) \
     ASCEND_OPERATOR(op, takes);       \
     int ascend_##op##_accepts(const tg_##op##_args *args)
 
-/* The function of an operator that is one kernel on independent elements and has no options. Its table's entry, and each tensor by
- * its name: .x = args->x, .y = args->y. */
+/* The function of an operator that is one kernel on independent elements and has no options. Its
+ * table's entry, and each tensor by its name: .x = args->x, .y = args->y. */
 #define ASCEND_FLAT_OPERATOR(op, ub, ...)                          \
     tg_status ascend_##op(tg_ctx *ctx, const tg_##op##_args *args) \
     {                                                              \

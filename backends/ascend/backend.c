@@ -1,5 +1,5 @@
-/* backend.c - the backend describes itself: one list of implementations, for a card and for the model of one; a card has CANN's own
- * product before it. */
+/* backend.c - the backend describes itself: one list of implementations, for a card and for the
+ * model of one; a card has CANN's own product before it. */
 #include "ascend.h"
 
 #define KERNELS(family) extern ASCEND_KERNELS(family);

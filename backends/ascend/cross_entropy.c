@@ -1,7 +1,7 @@
 /* cross_entropy.c - host of kernels/losses/cross_entropy*.asc.c.
  *
- * Up to three launches a call: the divisors of a mean, the rows, the sum of their losses. One kernel does the
- * rows of both directions: in pieces, one by one, or several whole ones at once. */
+ * Up to three launches a call: the divisors of a mean, the rows, the sum of their losses. One
+ * kernel does the rows of both directions: in pieces, one by one, or several whole ones at once. */
 #include "cross_entropy.h"
 
 ASCEND_KERNEL(cross_entropy, CROSS_ENTROPY);
@@ -139,8 +139,8 @@ static uint32_t ring_options_of(const ce_call *c)
     return weighted | capped | writes | (c->flags & CE_ARGMAX ? CE_BEST_CLASS : 0);
 }
 
-/* Bytes of e in the 64 KiB of UB that the lanes lie in. e is folded into lanes: where they share a bank, each second
- * repeat waits. */
+/* Bytes of e in the 64 KiB of UB that the lanes lie in. e is folded into lanes: where they share a
+ * bank, each second repeat waits. */
 static int64_t in_the_way(const tg_ub_place *e, const tg_ub_place *lanes)
 {
     enum { BANKS = 65536 };
@@ -241,7 +241,8 @@ static int plan_rows(ascend_plan *plan, const ce_call *c)
            ascend_fits(plan, 2, c->classes) && ascend_choose(plan) == TG_OK;
 }
 
-/* Where a result goes: of each row to its tensor; or, if it is reduced, of each row or block to be summed up. */
+/* Where a result goes: of each row to its tensor; or, if it is reduced, of each row or
+ * block to be summed up. */
 static ascend_memory result(const ce_call *c, const tg_tensor *t, ascend_memory sums)
 {
     return c->flags & CE_EACH || !t ? ascend_memory_of(t) : sums;

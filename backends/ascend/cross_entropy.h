@@ -1,4 +1,5 @@
-/* cross_entropy.h - rows of logits and targets: what cross_entropy and selective_log_softmax share. */
+/* cross_entropy.h - rows of logits and targets: what cross_entropy and
+ * selective_log_softmax share. */
 #ifndef CROSS_ENTROPY_H
 #define CROSS_ENTROPY_H
 

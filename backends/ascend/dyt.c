@@ -86,7 +86,8 @@ tg_status ascend_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *a)
         groups = plan.layout.blocks;
     else
         ASCEND_TRY(choose(&plan, &ascend_ub_dyt[BACKWARD], a->x, &groups));
-    /* one behind the other in memory: dgamma's, dbeta's, and in as many more sums as they need dalpha's */
+    /* one behind the other in memory: dgamma's, dbeta's, and in as many more sums as
+     * they need dalpha's */
     const int64_t n = tg_rows_of(a->x).n, blocks = plan.layout.blocks;
     const int64_t stride = (n + DYT_PARTIAL - 1) / DYT_PARTIAL * DYT_PARTIAL;
     const int64_t more = stride > 0 ? (blocks * DYT_PARTIAL + stride - 1) / stride : 0;

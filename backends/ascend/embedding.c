@@ -44,8 +44,8 @@ int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args)
     return args->dweight->shape[0] <= 1 << 24 && tg_numel(args->indices) <= INT32_MAX;
 }
 
-/* Wide rows are cut into strips of this many columns or fewer, equal ones, so that several blocks share an index that
- * is everywhere, and a tile still has several rows. */
+/* Wide rows are cut into strips of this many columns or fewer, equal ones, so that several blocks
+ * share an index that is everywhere, and a tile still has several rows. */
 enum { STRIP = 1024 };
 
 /* Rows of a tile and owners of tiles: powers of 2. */

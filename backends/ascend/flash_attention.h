@@ -1,4 +1,5 @@
-/* flash_attention.h - what the host files of attention share: tensors as its kernels see them, and how they are cut. */
+/* flash_attention.h - what the host files of attention share: tensors as its kernels see them, and
+ * how they are cut. */
 #ifndef ASCEND_FLASH_ATTENTION_H
 #define ASCEND_FLASH_ATTENTION_H
 
@@ -21,8 +22,9 @@ attention_view attention_view_of(const tg_tensor *t, int of_rows, int of_heads);
 #define ATTENTION_GIVE(t, view) \
     .t = &(view).memory, .t##_batch = (view).batch, .t##_row = (view).row, .t##_head = (view).head
 
-/* What attention is of, with the names of kernels/attention/attention.args.h. Tensors of positions lie as the views say; those of the other direction are
- * left out. heads, key_heads: all their classes. where: a tensor that tells the type and the device. */
+/* What attention is of, with the names of kernels/attention/attention.args.h. Tensors of positions
+ * lie as the views say; those of the other direction are left out. heads, key_heads: all their
+ * classes. where: a tensor that tells the type and the device. */
 typedef struct attention_problem {
     const tg_tensor *where;
     attention_view q, k, v, y, dy, dq, dk, dv;
@@ -52,7 +54,8 @@ int64_t attention_up(int64_t n, int64_t step);   /* rounded up */
 double attention_scale(double scale, int64_t d); /* 0: the default */
 int64_t attention_half(int64_t d, int64_t rows); /* queries that a vector core has */
 
-/* Tiles of as many keys as there are, 512 at most, and as many rows of them at a time as UB holds, of `pitch` elements at least. 0 if none fits. */
+/* Tiles of as many keys as there are, 512 at most, and as many rows of them at a time as UB holds,
+ * of `pitch` elements at least. 0 if none fits. */
 int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys);
 
 #endif

@@ -1,4 +1,5 @@
-/* flash_attention_backward.c - host of the backward's kernels: sums of dy y, parts of the gradients, and the gradients of these. */
+/* flash_attention_backward.c - host of the backward's kernels: sums of dy y, parts of the
+ * gradients, and the gradients of these. */
 #include "flash_attention.h"
 #include "kernels/attention/flash_attention.args.h"
 #include "kernels/attention/flash_attention_backward.args.h"

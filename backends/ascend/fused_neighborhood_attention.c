@@ -1,5 +1,6 @@
-/* fused_neighborhood_attention.c - its host: classes of positions that are equal modulo the dilation, each a sequence without one, and how
- * such are cut into windows. Where windows are too large for that, the kernels of flash_attention do it. */
+/* fused_neighborhood_attention.c - its host: classes of positions that are equal modulo the
+ * dilation, each a sequence without one, and how such are cut into windows. Where windows are too
+ * large for that, the kernels of flash_attention do it. */
 #include "flash_attention.h"
 #include "kernels/attention/fused_neighborhood_attention.args.h"
 
@@ -124,8 +125,8 @@ static int fits(ascend_plan *plan, int64_t keys)
     return 0;
 }
 
-/* The windows that cost the least: each something of its own, and as much a position as it has keys. *found is 0 if none hold what their
- * positions see, or none fit. */
+/* The windows that cost the least: each something of its own, and as much a position as it has
+ * keys. *found is 0 if none hold what their positions see, or none fit. */
 static tg_status choose(ascend_plan *plan, const attention_problem *p, int which, int *found)
 {
     int64_t best = 0, best_own = 1;

@@ -1,5 +1,6 @@
-/* gemm.c - host of kernels/products/gemm.cube.asc.c: how a product is cut. What the copy out of the cube cores cannot do, another alpha than 1
- * and a sum with c in 16 bits, and sums of several cores' parts, is done by sum_rows, from f32 in memory of the device. */
+/* gemm.c - host of kernels/products/gemm.cube.asc.c: how a product is cut. What the copy out of the
+ * cube cores cannot do, another alpha than 1 and a sum with c in 16 bits, and sums of several
+ * cores' parts, is done by sum_rows, from f32 in memory of the device. */
 #include <math.h>
 
 #include "ascend.h"
@@ -125,7 +126,8 @@ static int64_t band_of(const product *p, const cut *c)
 
 /* ---- the operator ---- */
 
-/* c = alpha times the sum of `count` matrices of its shape, f32; beta: + c. Compact ones are added as one row. */
+/* c = alpha times the sum of `count` matrices of its shape, f32; beta: + c. Compact ones are
+ * added as one row. */
 static tg_status finish(tg_ctx *ctx, const tg_gemm_args *args, const void *parts, int64_t count)
 {
     const tg_rows rows = tg_rows_of(args->c);

@@ -1,5 +1,5 @@
-/* gemm_aclnn.c - gemm by CANN's own product, on a card whose CANN has it: ascend/gemm.aclnn, which comes before the kernel of this
- * backend for the products that the table below names. */
+/* gemm_aclnn.c - gemm by CANN's own product, on a card whose CANN has it: ascend/gemm.aclnn, which
+ * comes before the kernel of this backend for the products that the table below names. */
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -7,8 +7,8 @@
 #include "ascend.h"
 #include "kernels/shared/asc_any.args.h"
 
-/* The products that are left to CANN, by the rows of c: with few of them the time is that of reading b, and our own kernel is as fast as
- * memory there (README.md has the figures). */
+/* The products that are left to CANN, by the rows of c: with few of them the time is that of
+ * reading b, and our own kernel is as fast as memory there (README.md has the figures). */
 static const struct {
     int type; /* CANN's number of it */
     int64_t fewest_rows;
@@ -121,8 +121,9 @@ tg_status ascend_gemm_aclnn(tg_ctx *ctx, const tg_gemm_args *args)
     return status;
 }
 
-/* CANN's matmul has neither an alpha nor a result of another type than its operands. Its addmm has an alpha, but rounds the
- * product to 16 bits before it adds, and promises not that an alpha of 0 leaves a and b unread. */
+/* CANN's matmul has neither an alpha nor a result of another type than its operands. Its addmm has
+ * an alpha, but rounds the product to 16 bits before it adds, and promises not that an alpha of 0
+ * leaves a and b unread. */
 int ascend_gemm_aclnn_accepts(const tg_gemm_args *args)
 {
     const int type = tg_type_of(args->c);

@@ -127,7 +127,8 @@ static strips strips_of_batches(const group_shape *s, int64_t most, int64_t core
     return (strips){s->groups, together, tiles < cores ? tiles : cores};
 }
 
-/* Of others a batch is at least so many strips, which are taken by so many blocks each that all have about as much to do. */
+/* Of others a batch is at least so many strips, which are taken by so many blocks each that all
+ * have about as much to do. */
 static strips strips_of_groups(const group_shape *s, int64_t most, int64_t cores)
 {
     enum { TRIES = 16, WAVES = 8, START = 40 }; /* rows that a tile's own time is worth */
@@ -180,7 +181,8 @@ static int64_t lcm_of_64(int64_t n)
     return 64 * odd;
 }
 
-/* Tiles of whole batches' groups, of tensors without gaps; *is_short is 0 if that is not for them. */
+/* Tiles of whole batches' groups, of tensors without gaps; *is_short is 0 if
+ * that is not for them. */
 static tg_status choose_short(ascend_plan *plan, const tg_ub_kernel *ub,
                               const tg_tensor *const tensors[], int count, const group_shape *s,
                               int *is_short)
@@ -207,8 +209,8 @@ static tg_status forward_short(tg_ctx *ctx, const ascend_plan *plan, const group
                          .bias_f32 = is_f32(a->bias), .eps = a->eps);
 }
 
-/* The sums of a block, lanes of so many groups, are folded to one for each channel; or, where channels are no multiple of 32 B, halved as
- * long as halves are that. */
+/* The sums of a block, lanes of so many groups, are folded to one for each channel; or, where
+ * channels are no multiple of 32 B, halved as long as halves are that. */
 static int64_t rest_of(int64_t lanes, const group_shape *s)
 {
     int64_t rest = s->channels % 8 ? lanes / s->groups : 1;

@@ -1,8 +1,9 @@
-/* grpo_loss.c - host of kernels/losses/grpo_loss.asc.c, between launches of selective_log_softmax (tokens.c).
+/* grpo_loss.c - host of kernels/losses/grpo_loss.asc.c, between launches of
+ * selective_log_softmax (tokens.c).
  *
  *   forward: log-probabilities; losses of the tokens; their total, if they are reduced
- *   backward: log-probabilities by the saved lse, and anew of those tokens where its rounding would tell, if there are any, or of few
- *   classes anew of all; their gradient; that of the logits
+ *   backward: log-probabilities by the saved lse, and anew of those tokens where its rounding would
+ *   tell, if there are any, or of few classes anew of all; their gradient; that of the logits
  *
  * With a mask a launch takes it in before all. */
 #include "kernels/losses/grpo_loss.args.h"

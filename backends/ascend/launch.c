@@ -193,7 +193,8 @@ tg_status ascend_launch(tg_ctx *ctx, const ascend_plan *plan, const ascend_kerne
 
 /* ---- independent elements ---- */
 
-/* The problem of the tensors that a kernel is given: one long row if all are compact, or there is but one row. */
+/* The problem of the tensors that a kernel is given: one long row if all are compact, or
+ * there is but one row. */
 static tg_status begin_flat(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
                             const ascend_kernel *kernel, const ascend_slot *given)
 {

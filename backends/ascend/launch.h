@@ -1,4 +1,5 @@
-/* launch.h - a kernel as its host has it, described by its list (kernels/shared/asc_args.h), and its launch.
+/* launch.h - a kernel as its host has it, described by its list
+ * (kernels/shared/asc_args.h), and its launch.
  *
  *   ASCEND_KERNEL(swiglu_forward, SWIGLU_FORWARD);          the kernel's name, and its list
  *   ASCEND_KERNELS(swiglu) = {                              what the planner is told
@@ -9,10 +10,12 @@
  *   ASCEND_TRY(ascend_choose(&plan));
  *   return ASCEND_LAUNCH(ctx, &plan, swiglu_forward, .gate = args->gate, .up = args->up, ...);
  *
- * A launch gives every argument of the list by its name, but for the grid and the places of buffers, which are the plan's. One that is
- * missing, given twice, of another name or of another kind does not compile.
+ * A launch gives every argument of the list by its name, but for the grid and the places of
+ * buffers, which are the plan's. One that is missing, given twice, of another name or of another
+ * kind does not compile.
  *
- * Kernels of which a launch takes one at run time are a family: all are given the same, a list of its own that theirs begin with.
+ * Kernels of which a launch takes one at run time are a family: all are given the same, a list of
+ * its own that theirs begin with.
  *
  *   ASCEND_FAMILY(dyt_forward, DYT_FORWARD_GIVEN);
  *   ASCEND_KERNEL_OF(dyt_forward, dyt_forward_columns, DYT_FORWARD);
@@ -22,7 +25,8 @@
  *       is_short ? &dyt_forward_short_kernel : &dyt_forward_columns_kernel;
  *   return ASCEND_LAUNCH_CHOSEN(ctx, &plan, kernel, .x = args->x, ...);
  *
- * A kernel whose list asks for anything else does not compile, nor does a choice between kernels of two families. */
+ * A kernel whose list asks for anything else does not compile, nor does a choice between
+ * kernels of two families. */
 #ifndef ASCEND_LAUNCH_H
 #define ASCEND_LAUNCH_H
 
@@ -70,8 +74,9 @@ typedef union ascend_slot {
 } ascend_slot;
 
 #define ASCEND_COUNT(array) (int)(sizeof(array) / sizeof *(array))
-/* Makes of a list: the struct of what a launch gives, <kernel>_given; the description, <kernel>_kernel; the table of its buffers,
- * <kernel>_buffers, and their numbers, ASCEND_NUMBER(). (A kernel that follows the plan of another has no use for the table.) */
+/* Makes of a list: the struct of what a launch gives, <kernel>_given; the description,
+ * <kernel>_kernel; the table of its buffers, <kernel>_buffers, and their numbers, ASCEND_NUMBER().
+ * (A kernel that follows the plan of another has no use for the table.) */
 #define ASCEND_KERNEL(kernel, LIST) ASCEND_KERNEL_ON(ASCEND_VECTOR_CORES, kernel, LIST)
 #define ASCEND_CUBE_KERNEL(kernel, LIST) ASCEND_KERNEL_ON(ASCEND_CUBE_CORES, kernel, LIST)
 #define ASCEND_MIX_KERNEL(kernel, LIST) ASCEND_KERNEL_ON(ASCEND_MIX_CORES, kernel, LIST)
@@ -79,8 +84,8 @@ typedef union ascend_slot {
     ASCEND_FAMILY(kernel, LIST);              \
     ASCEND_DESCRIBE(cores, kernel, kernel, LIST)
 
-/* The same in two steps: what all kernels of a family are given, <family>_given, and the type of their descriptions, <family>_alike;
- * one of those kernels. */
+/* The same in two steps: what all kernels of a family are given, <family>_given, and the type of
+ * their descriptions, <family>_alike; one of those kernels. */
 #define ASCEND_FAMILY(family, GIVEN)                          \
     typedef struct family##_given {                           \
         GIVEN(ASCEND_FIELD)                                   \
@@ -106,8 +111,8 @@ typedef union ascend_slot {
     static const family##_alike name##_kernel = {                                                  \
         {#name, cores, ASCEND_COUNT(name##_entries), name##_entries, __FILE__}}
 
-/* What a list asks for, as the parameters of a function: lists that ask for the same things by the same names in the same order are
- * compatible types. */
+/* What a list asks for, as the parameters of a function: lists that ask for the same things by the
+ * same names in the same order are compatible types. */
 #define ASCEND_ASKS(LIST) LIST(ASCEND_ASKED) int
 #define ASCEND_TAG(kind, name, ...) ASCEND_UNLESS_PLANNED_##kind(struct ascend_##kind##_##name;)
 #define ASCEND_ASKED(kind, name, ...) \
@@ -149,8 +154,8 @@ typedef union ascend_slot {
 
 /* ---- plans ---- */
 
-/* What a launch follows: where it runs, what the planner was asked and what it answered. A plan without blocks is one of nothing
- * to do: its launch does nothing. */
+/* What a launch follows: where it runs, what the planner was asked and what it answered. A plan
+ * without blocks is one of nothing to do: its launch does nothing. */
 typedef struct ascend_plan {
     const ascend_runtime *runtime;
     const tg_ub_kernel *ub;
@@ -178,11 +183,13 @@ typedef struct ascend_plan {
 #define ASCEND_LAUNCH_CHOSEN(ctx, plan, described, ...) \
     ascend_launch(ctx, plan, &(described)->any, ASCEND_GIVEN(described, __VA_ARGS__))
 
-/* Launches the kernel of the plan's type; tells who watches, and logs the device's time if the context is verbose. */
+/* Launches the kernel of the plan's type; tells who watches, and logs the device's time if the
+ * context is verbose. */
 tg_status ascend_launch(tg_ctx *ctx, const ascend_plan *plan, const ascend_kernel *kernel,
                         const ascend_slot *given);
 
-/* A kernel on independent elements: plans and launches it. All its tensors are of one shape; compact ones are one long row. */
+/* A kernel on independent elements: plans and launches it. All its tensors are of one shape;
+ * compact ones are one long row. */
 #define ASCEND_RUN_FLAT(ctx, ub, options, kernel, ...)      \
     ascend_run_flat(ctx, ub, options, &kernel##_kernel.any, \
                     ASCEND_GIVEN(&kernel##_kernel, __VA_ARGS__))

@@ -103,7 +103,8 @@ static tg_status begin_sums(tg_ctx *ctx, gradients *g, int64_t count, int64_t n)
     return TG_OK;
 }
 
-/* Strips of columns, so wide that rows are copied fast, and as many rows of them as there is room for. */
+/* Strips of columns, so wide that rows are copied fast, and as many rows of them as
+ * there is room for. */
 static tg_status choose_strips(ascend_plan *plan, const tg_tensor *x)
 {
     enum { STRIP = 1024, ROWS = 16 };

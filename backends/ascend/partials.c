@@ -1,4 +1,5 @@
-/* partials.c - memory between the launches of a call; blocks' partial sums become a gradient (kernels/sums/partials.asc.c). */
+/* partials.c - memory between the launches of a call; blocks' partial sums become a gradient
+ * (kernels/sums/partials.asc.c). */
 #include "ascend.h"
 #include "kernels/sums/partials.args.h"
 

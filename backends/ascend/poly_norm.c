@@ -11,8 +11,8 @@ ASCEND_KERNEL_OF(poly_norm_backward, poly_norm_backward_short, POLY_NORM_BACKWAR
 
 enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
 
-/* Whole rows, or one row in pieces. 255 rows, of three values each that are spread 255 times eight at a time, and 255 repeats are what
- * one instruction takes. */
+/* Whole rows, or one row in pieces. 255 rows, of three values each that are spread 255 times eight
+ * at a time, and 255 repeats are what one instruction takes. */
 #define POLY_NORM_KERNEL(title, kernel)                                                        \
     {                                                                                          \
         .name = title ".rows", ASCEND_BUFFERS(kernel), .column_multiple = 64, .max_rows = 255, \

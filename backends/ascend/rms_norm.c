@@ -1,4 +1,5 @@
-/* rms_norm.c - host of kernels/norms/rms_norm_forward.asc.c: rms_norm_forward, fused_add_rms_norm_forward. */
+/* rms_norm.c - host of kernels/norms/rms_norm_forward.asc.c: rms_norm_forward,
+ * fused_add_rms_norm_forward. */
 #include "rms_norm.h"
 
 #include "kernels/norms/rms_norm_backward.args.h"
@@ -36,9 +37,10 @@ static int64_t least_l2(void)
     return least;
 }
 
-/* Pieces of several rows together: what belongs to columns, the weight and dweight's sum, is then moved once for all of
- * them. Not where a block would have too few such groups; where the copies of one, and the sum of dweight, would not pass
- * through L2 together, so that the second pass would find nothing there; nor where pieces would be small. */
+/* Pieces of several rows together: what belongs to columns, the weight and dweight's sum, is then
+ * moved once for all of them. Not where a block would have too few such groups; where the copies of
+ * one, and the sum of dweight, would not pass through L2 together, so that the second pass would
+ * find nothing there; nor where pieces would be small. */
 static int choose_groups(ascend_plan *plan, rms_norm_groups groups)
 {
     enum { MOST = 4 };                        /* rows */

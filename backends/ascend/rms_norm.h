@@ -4,8 +4,8 @@
 
 #include "ascend.h"
 
-/* The two ways through a row, `title`.rows and .wide, but for the last buffers of its kernel. 255 rows of 255 repeats are what one
- * instruction takes. */
+/* The two ways through a row, `title`.rows and .wide, but for the last buffers of its kernel. 255
+ * rows of 255 repeats are what one instruction takes. */
 #define ROWS_KERNEL(title, kernel, but)                                          \
     {                                                                            \
         .name = title ".rows", ASCEND_BUFFERS_BUT(kernel, but), .whole_rows = 1, \
@@ -17,8 +17,8 @@
         .max_rows = 1, .max_columns = 255 * 64                                         \
     }
 
-/* Groups of wide rows: tensors of one that are copied, in and out; the least of them that are worth it for a block, which reads
- * one while it writes another. */
+/* Groups of wide rows: tensors of one that are copied, in and out; the least of them that are worth
+ * it for a block, which reads one while it writes another. */
 typedef struct rms_norm_groups {
     int copies, least;
 } rms_norm_groups;

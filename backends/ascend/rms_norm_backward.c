@@ -1,4 +1,5 @@
-/* rms_norm_backward.c - host of kernels/norms/rms_norm_backward.asc.c: rms_norm_backward, fused_add_rms_norm_backward. */
+/* rms_norm_backward.c - host of kernels/norms/rms_norm_backward.asc.c: rms_norm_backward,
+ * fused_add_rms_norm_backward. */
 #include "kernels/norms/rms_norm_backward.args.h"
 
 #include "rms_norm.h"

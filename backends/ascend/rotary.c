@@ -1,5 +1,5 @@
-/* rotary.c - host of kernels/rotary/rotary.asc.c: rope, qwen2vl_mrope, llama4_rope. A launch for q and one for k; one more each where elements
- * are not turned but copied. */
+/* rotary.c - host of kernels/rotary/rotary.asc.c: rope, qwen2vl_mrope, llama4_rope. A launch for q
+ * and one for k; one more each where elements are not turned but copied. */
 #include "ascend.h"
 #include "kernels/rotary/rotary.args.h"
 
@@ -30,7 +30,8 @@ ASCEND_KERNELS(rotary) = {
     {0},
 };
 
-/* A table of angles: its planes, batches and positions, and how far they lie apart; 0 where one is for all. */
+/* A table of angles: its planes, batches and positions, and how far they lie apart; 0
+ * where one is for all. */
 typedef struct table {
     ascend_memory memory;
     int64_t plane, batch, position;
@@ -70,7 +71,8 @@ typedef struct cut {
     int64_t positions, heads;
 } cut;
 
-/* Several positions, if all of their heads fit, and each core has two tiles; else one, of fewer heads; else pieces of their columns. */
+/* Several positions, if all of their heads fit, and each core has two tiles; else one, of fewer
+ * heads; else pieces of their columns. */
 static tg_status choose(cut *c, const tg_ub_kernel *ub, const tg_tensor *x, int64_t parts,
                         int64_t columns)
 {

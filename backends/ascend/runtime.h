@@ -45,8 +45,8 @@ typedef struct ascend_runtime {
 
 extern const ascend_runtime ascend_card, ascend_model;
 
-/* The card's memory, on a context's stream. (The model's is the host's.) Copies return when the bytes are there, after all that
- * was launched on the stream. */
+/* The card's memory, on a context's stream. (The model's is the host's.) Copies return when the
+ * bytes are there, after all that was launched on the stream. */
 /* Before a call of CANN that goes past this table: the card is open, and this thread's. */
 tg_status ascend_card_enter(void);
 void *ascend_card_alloc(size_t bytes);

@@ -1,5 +1,6 @@
-/* runtime_acl.c - a card, through CANN's run time: loaded at run time, so that one build of Tigon finds a card where there
- * is one. Its state is of the process; what it calls the current device is of each thread. */
+/* runtime_acl.c - a card, through CANN's run time: loaded at run time, so that one build of Tigon
+ * finds a card where there is one. Its state is of the process; what it calls the current device
+ * is of each thread. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -103,8 +104,9 @@ static tg_status open_device(void)
     return TG_OK;
 }
 
-/* Code for one architecture runs on no other, whatever the chip is called. A run time that is too old to tell leaves the names
- * that chips of this one are known to have: those of the 910B, and of an A3, which has two of its dies. */
+/* Code for one architecture runs on no other, whatever the chip is called. A run time that is too
+ * old to tell leaves the names that chips of this one are known to have: those of the 910B, and of
+ * an A3, which has two of its dies. */
 static tg_status check_architecture(const char *soc)
 {
     int64_t architecture = 0;
@@ -238,8 +240,8 @@ tg_status ascend_card_sync(void *stream)
     return TG_OK;
 }
 
-/* Within the device a copy is put on the stream. One with the host's memory, which is not pinned, is in the order of no stream:
- * what was launched must have ended. */
+/* Within the device a copy is put on the stream. One with the host's memory, which is not pinned,
+ * is in the order of no stream: what was launched must have ended. */
 tg_status ascend_card_copy(void *dst, int dst_device_type, const void *src, int src_device_type,
                            size_t bytes, void *stream)
 {

@@ -1,6 +1,6 @@
-/* runtime_model.c - the model of a vector core as a device. Both the model and the kernels compiled for it are
- * libraries of their own, loaded when a context first chooses npu-model. Tensors stay in host memory; a
- * launch lends them to the model. */
+/* runtime_model.c - the model of a vector core as a device. Both the model and the kernels compiled
+ * for it are libraries of their own, loaded when a context first chooses npu-model. Tensors stay in
+ * host memory; a launch lends them to the model. */
 #include <ascsim.h>
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -112,7 +112,8 @@ static ascsim *device(int timed)
     return *at;
 }
 
-/* TIGON_ASCEND_SEED: 0 or not set, instructions run as soon as they may; else another legal order. */
+/* TIGON_ASCEND_SEED: 0 or not set, instructions run as soon as they may; else
+ * another legal order. */
 static tg_status read_seed(uint64_t *seed)
 {
     const char *text = getenv("TIGON_ASCEND_SEED");

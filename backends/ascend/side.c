@@ -63,7 +63,8 @@ static tg_status make_first(tg_ctx *ctx, side *s, int count)
     return TG_OK;
 }
 
-/* How many vector cores do the blocks of a kernel in about the product's time; all if they do not. */
+/* How many vector cores do the blocks of a kernel in about the product's time;
+ * all if they do not. */
 static int64_t vector_cores(const struct twin *twin, const ascend_ready *product,
                             const ascend_ready *other)
 {
@@ -74,7 +75,8 @@ static int64_t vector_cores(const struct twin *twin, const ascend_ready *product
     return each > 1 ? (blocks + each - 1) / each : blocks;
 }
 
-/* The mix kernel's arguments are the product's, the other's, how many blocks the other has and how many vector cores do them. */
+/* The mix kernel's arguments are the product's, the other's, how many blocks the other has and how
+ * many vector cores do them. */
 static tg_status make_both(tg_ctx *ctx, const struct twin *twin, const ascend_ready *product,
                            const ascend_ready *other)
 {

@@ -1,8 +1,9 @@
-/* side.h - launches that are ready, and those of a side (tg_backend.side): work that may run beside other work.
+/* side.h - launches that are ready, and those of a side (tg_backend.side): work that may
+ * run beside other work.
  *
- * Launches of the side are kept, in their order. Behind it a product takes the first of them that has a twin, a mix kernel that
- * multiplies on the cube cores while it does that launch's work on the vector cores; those before it are made first. The join
- * makes what is left. */
+ * Launches of the side are kept, in their order. Behind it a product takes the first of them that
+ * has a twin, a mix kernel that multiplies on the cube cores while it does that launch's work on
+ * the vector cores; those before it are made first. The join makes what is left. */
 #ifndef ASCEND_SIDE_H
 #define ASCEND_SIDE_H
 

@@ -1,4 +1,5 @@
-/* softmax_jsd.c - host of kernels/losses/softmax_jsd*.asc.c, between launches that count labels and add up losses (terms.c). */
+/* softmax_jsd.c - host of kernels/losses/softmax_jsd*.asc.c, between launches that count labels and
+ * add up losses (terms.c). */
 #include "kernels/losses/softmax_jsd.args.h"
 #include "terms.h"
 

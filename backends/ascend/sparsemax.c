@@ -54,7 +54,8 @@ static int fits(ascend_plan *plan, const tasks *t)
     return ascend_fits(plan, rows, columns);
 }
 
-/* As many rows as there may be, but a task for each core, if whole ones fit; else pieces of one, or of as many columns as there may be. */
+/* As many rows as there may be, but a task for each core, if whole ones fit; else pieces of one, or
+ * of as many columns as there may be. */
 static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *x, const cut *c, int down,
                          tasks *t)
 {

@@ -1,5 +1,6 @@
-/* sum_rows.c - host of kernels/sums/sum_rows.asc.c. Rows are summed in chunks, one for each core that would have nothing to do otherwise, and
- * the chunks' sums by another launch of the same kernel. Narrow rows of one vector are taken several at a time, as one wide one. */
+/* sum_rows.c - host of kernels/sums/sum_rows.asc.c. Rows are summed in chunks, one for each core
+ * that would have nothing to do otherwise, and the chunks' sums by another launch of the same
+ * kernel. Narrow rows of one vector are taken several at a time, as one wide one. */
 #include "ascend.h"
 #include "kernels/sums/sum_rows.args.h"
 
@@ -26,7 +27,8 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* Tensors without gaps are taken as [R, elements of one] and [elements of one]: one's rows as one. */
+/* Tensors without gaps are taken as [R, elements of one] and [elements of one]:
+ * one's rows as one. */
 typedef struct whole {
     tg_tensor many, one;
     int64_t shape[2];
@@ -49,7 +51,8 @@ static void take_whole(whole *w, const tg_tensor **many, const tg_tensor **one)
     *one = &w->one;
 }
 
-/* How the R rows of many [R, shape of one] are seen: as `rows` of `columns`, `repeats` of one's each, a power of 2. */
+/* How the R rows of many [R, shape of one] are seen: as `rows` of `columns`, `repeats` of one's
+ * each, a power of 2. */
 typedef struct view {
     int64_t rows, columns, repeats, total;
 } view;
@@ -86,7 +89,8 @@ static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *many, co
     return TG_OK;
 }
 
-/* How often a row of `repeats`, which a task has whole, can be folded: halves begin at blocks of 32 B. */
+/* How often a row of `repeats`, which a task has whole, can be folded: halves begin
+ * at blocks of 32 B. */
 static int64_t halvings_of(const ascend_plan *plan, const view *v)
 {
     int64_t halvings = 0;

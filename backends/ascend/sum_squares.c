@@ -1,4 +1,5 @@
-/* sum_squares.c - host of kernels/sums/sum_squares.asc.c: each block leaves a sum, and a second launch adds them in their order. */
+/* sum_squares.c - host of kernels/sums/sum_squares.asc.c: each block leaves a sum, and a second
+ * launch adds them in their order. */
 #include "ascend.h"
 #include "kernels/sums/sum_squares.args.h"
 

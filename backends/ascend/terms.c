@@ -1,5 +1,5 @@
-/* terms.c - host of kernels/losses/terms.asc.h and kernels/losses/terms.asc.c: up to three launches a call, which count rows, compute terms, add
- * them up. */
+/* terms.c - host of kernels/losses/terms.asc.h and kernels/losses/terms.asc.c: up to three launches
+ * a call, which count rows, compute terms, add them up. */
 #include "terms.h"
 
 ASCEND_KERNEL(count_labels, COUNT_LABELS);

@@ -1,4 +1,5 @@
-/* terms.h - losses that are computed term by term (kernels/losses/terms.asc.h): what the host sides of kl_div, tvd and jsd share. */
+/* terms.h - losses that are computed term by term (kernels/losses/terms.asc.h): what the host sides
+ * of kl_div, tvd and jsd share. */
 #ifndef ASCEND_TERMS_H
 #define ASCEND_TERMS_H
 

@@ -1,4 +1,5 @@
-/* tokens.c - host of kernels/losses/tokens.asc.c, and of selective_log_softmax: rows of cross_entropy whose loss is negated. */
+/* tokens.c - host of kernels/losses/tokens.asc.c, and of selective_log_softmax: rows of
+ * cross_entropy whose loss is negated. */
 #include "tokens.h"
 #include "cross_entropy.h"
 #include "kernels/losses/tokens.args.h"
@@ -23,7 +24,8 @@ typedef struct part {
     int64_t shape[3], strides[3];
 } part;
 
-/* Of [B,L] or [B,L,V]: `count` sequences from `first` on, each with `positions` from `at` on. NULL for NULL. */
+/* Of [B,L] or [B,L,V]: `count` sequences from `first` on, each with `positions` from `at`
+ * on. NULL for NULL. */
 static const tg_tensor *part_of(part *p, const tg_tensor *t, int64_t first, int64_t count,
                                 int64_t at, int64_t positions)
 {

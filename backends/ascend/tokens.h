@@ -1,4 +1,5 @@
-/* tokens.h - log-probabilities of chosen tokens and their gradient: what selective_log_softmax and grpo_loss share. */
+/* tokens.h - log-probabilities of chosen tokens and their gradient: what selective_log_softmax
+ * and grpo_loss share. */
 #ifndef TOKENS_H
 #define TOKENS_H
 

@@ -105,8 +105,9 @@ void cuda_leave(int card, cuda_before before)
     set_mode(before.mode);
 }
 
-/* Makes a card current. While the program records a stream, CUDA forbids what is not put on a stream, such as to take memory, and what was
- * recorded is lost; a first call has to do some of that for itself, and may where the thread's mode is relaxed. */
+/* Makes a card current. While the program records a stream, CUDA forbids what is not put on a
+ * stream, such as to take memory, and what was recorded is lost; a first call has to do some of
+ * that for itself, and may where the thread's mode is relaxed. */
 static cudaError_t enter(int card, cuda_before *before)
 {
     cudaError_t error = cudaGetDevice(&before->card);
@@ -303,7 +304,8 @@ static tg_status time_on_card(tg_ctx *ctx, double *seconds)
     return TG_OK;
 }
 
-/* The context ends, and its work has. What fails here is nobody's error: at the end of a process the driver may be gone. */
+/* The context ends, and its work has. What fails here is nobody's error: at the end of a process
+ * the driver may be gone. */
 static void end_context(tg_ctx *ctx, void *kept)
 {
     cuda_record *r = kept;

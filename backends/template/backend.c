@@ -1,7 +1,8 @@
 /* backend.c - the backend describes itself: with a table of what it exports. */
 #include "acme.h"
 
-/* Which types an implementation takes; problems of others go to the next one, as do those for which it returns TG_EUNSUPPORTED. */
+/* Which types an implementation takes; problems of others go to the next one, as do those for which
+ * it returns TG_EUNSUPPORTED. */
 static const tg_impl impls[] = {
     TG_IMPL(rms_norm_forward, "", 0, TG_TAKES_F32, NULL, acme_rms_norm_forward),
     TG_IMPLS_END,

@@ -1,4 +1,5 @@
-/* backend_symbols.c - the second way: no table. The public symbols acme_<operator> are the implementations. */
+/* backend_symbols.c - the second way: no table. The public symbols acme_<operator> are
+ * the implementations. */
 #include "acme.h"
 
 static const tg_backend acme = {

@@ -1,8 +1,8 @@
 /* rms_norm.c - one operator replaced: y = x / sqrt(mean(x^2) + eps) * (offset + weight), for f32.
  *
- * The arguments have passed Tigon's check: shapes agree, nothing required is NULL, the last dimension
- * is contiguous, the leading ones have one row stride, and options hold their values: where the caller
- * left eps at zero it is 1e-6 here.
+ * The arguments have passed Tigon's check: shapes agree, nothing required is NULL, the last
+ * dimension is contiguous, the leading ones have one row stride, and options hold their values:
+ * where the caller left eps at zero it is 1e-6 here.
  */
 #include <math.h>
 

@@ -1,5 +1,5 @@
-/* The textbook's formulas one step after the other, as a backend of its own: a table of what the families have. It runs where it is
- * named and nowhere else. */
+/* The textbook's formulas one step after the other, as a backend of its own: a table of what the
+ * families have. It runs where it is named and nowhere else. */
 #include <string.h>
 
 #include "eager.h"

@@ -97,8 +97,8 @@ mat eager_log_softmax(eager *e, mat x, double temperature, mat *sums)
     return log_p;
 }
 
-/* A class with more than half of a row's probability: d - p sum(d) is a difference of nearly equal numbers there, which is
- * q d - p times the sum of the others' d, q = 1 - p. */
+/* A class with more than half of a row's probability: d - p sum(d) is a difference of nearly equal
+ * numbers there, which is q d - p times the sum of the others' d, q = 1 - p. */
 static void settle_likely(mat log_p, mat sum, mat d, mat dx, int64_t row)
 {
     const float *l = (const float *)log_p.data + row * log_p.stride;

@@ -49,7 +49,8 @@ static ce_counts count(const ce_options *o, const tg_tensor *counted, const floa
     return c;
 }
 
-/* What both directions share. Matrices of f32: raw and x [R,V], logits before and after softcap; log_p [R,V], scaled [R,V], logits / softcap, or no data; doubt [R], see doubts(). */
+/* What both directions share. Matrices of f32: raw and x [R,V], logits before and after softcap;
+ * log_p [R,V], scaled [R,V], logits / softcap, or no data; doubt [R], see doubts(). */
 typedef struct ce_eager {
     eager e;
     ce_options o;
@@ -136,8 +137,8 @@ static double log_p_of(const ce_eager *s, int64_t r)
     return at(s->log_p)[r * s->n + s->target[r]];
 }
 
-/* Where the target has more than half of the probability, 1 - p from the other classes: neither p - 1 nor log p near 0 keeps its
- * digits there. -1 in all other rows. */
+/* Where the target has more than half of the probability, 1 - p from the other classes: neither p -
+ * 1 nor log p near 0 keeps its digits there. -1 in all other rows. */
 static void doubts(ce_eager *s)
 {
     s->doubt = column(s);
@@ -222,7 +223,8 @@ static double lse_gradient(const ce_eager *s, mat lse, int64_t r)
     return s->o.z != 0 ? upstream(s, r) * 2 * s->o.z * at(lse)[r] * s->c.per_z : 0;
 }
 
-/* The target's element of a row with doubt q: p dlse - hit q + bias (W p - w), W p - w being (W - w) p - w q. */
+/* The target's element of a row with doubt q: p dlse - hit q + bias (W p - w), W p - w
+ * being (W - w) p - w q. */
 static void settle_target(ce_eager *s, mat lse, mat slope, mat dlogits, int64_t r)
 {
     const int64_t y = s->target[r];
@@ -261,7 +263,8 @@ static void rows_gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, m
             settle_target(s, lse, slope, dlogits, r);
 }
 
-/* An ignored row has a gradient of 0 even where its logits are not finite, which the steps of rows_gradient would turn into NaN. */
+/* An ignored row has a gradient of 0 even where its logits are not finite, which the steps of
+ * rows_gradient would turn into NaN. */
 static void gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dlogits)
 {
     rows_gradient(s, class_weight, lse, dlogits);
@@ -273,7 +276,8 @@ static void gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dl
                        0);
 }
 
-/* First largest logit of the row, which NaN is not; -1 for ignored rows. Before softcap, which rounds what comes near its limit. */
+/* First largest logit of the row, which NaN is not; -1 for ignored rows. Before softcap, which
+ * rounds what comes near its limit. */
 static int64_t best_of(const ce_eager *s, int64_t r)
 {
     const float *row = at(s->raw) + r * s->raw.stride;

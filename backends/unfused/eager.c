@@ -1,4 +1,5 @@
-/* Elementary steps: choice of the level, memory, work cut by size. Broadcasting is left to the caller to check. */
+/* Elementary steps: choice of the level, memory, work cut by size. Broadcasting is left to
+ * the caller to check. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -68,7 +69,8 @@ tg_status eager_end(eager *e)
 
 /* ---- temporaries ---- */
 
-/* The smallest block that is free and large enough, but less than twice too large: what follows may need that one. */
+/* The smallest block that is free and large enough, but less than twice too large: what follows
+ * may need that one. */
 static eager_block *free_block(eager *e, size_t bytes)
 {
     eager_block *best = NULL;

@@ -1,8 +1,9 @@
-/* eager.h - elementary steps as an eager framework runs them, of which all implementations here are made.
+/* eager.h - elementary steps as an eager framework runs them, of which all
+ * implementations here are made.
  *
- * Every step is one threaded pass over memory that computes in f32 and rounds to the type of its output. What a temporary gives back
- * the next ones get, as with the caching allocators of frameworks. A failed allocation makes all later steps do nothing; eager_end()
- * reports it.
+ * Every step is one threaded pass over memory that computes in f32 and rounds to the type of its
+ * output. What a temporary gives back the next ones get, as with the caching allocators of
+ * frameworks. A failed allocation makes all later steps do nothing; eager_end() reports it.
  *
  *   eager e = eager_begin(ctx);
  *   mat x = eager_rows(args->x), square = eager_new(&e, x.type, x.rows, x.cols);
@@ -95,19 +96,23 @@ void eager_reduce_rows(eager *e, eager_op op, mat out, mat a);
 /* out [1, N]: sum over rows, in f32, in the same order for any number of threads */
 void eager_sum_columns(eager *e, mat out, mat a);
 
-/* Compositions, each result a fresh f32 matrix: a - b; the mean of each row, [R, 1]; 1 / sqrt(mean(centred^2) + eps) of each row. */
+/* Compositions, each result a fresh f32 matrix: a - b; the mean of each row, [R, 1]; 1 /
+ * sqrt(mean(centred^2) + eps) of each row. */
 mat eager_less(eager *e, mat a, mat b);
 mat eager_row_mean(eager *e, mat a);
 mat eager_row_rstd(eager *e, mat centred, double eps);
-/* Steps that free their first operand: op(x), x op operand, x op value; x in another type, x itself if it has that. */
+/* Steps that free their first operand: op(x), x op operand, x op value; x in another type, x
+ * itself if it has that. */
 mat eager_then(eager *e, eager_op op, mat x);
 mat eager_then_by(eager *e, eager_op op, mat x, mat operand);
 mat eager_then_scalar(eager *e, eager_op op, mat x, double value);
 mat eager_then_type(eager *e, int type, mat x);
-/* softmax of each row of f32, which frees x; sum [R, 1] becomes max + log(sum of the exponentials). */
+/* softmax of each row of f32, which frees x; sum [R, 1] becomes max + log(sum of
+ * the exponentials). */
 mat eager_softmax(eager *e, mat x, mat sum);
-/* log_softmax(x / temperature) of each row, and its backward d - exp(log_p) sum(d). sum: [R, 1], those of the exponentials relative to the
- * largest, which backward takes; NULL if there is none. */
+/* log_softmax(x / temperature) of each row, and its backward d - exp(log_p) sum(d). sum:
+ * [R, 1], those of the exponentials relative to the largest, which backward takes; NULL
+ * if there is none. */
 mat eager_log_softmax(eager *e, mat x, double temperature, mat *sum);
 mat eager_log_softmax_backward(eager *e, mat log_p, mat sum, mat d);
 

@@ -1,5 +1,5 @@
-/* fused_linear_cross_entropy as an eager framework runs it: the whole matrix of logits by one product, cross_entropy over it in
- * elementary steps, and one product for each gradient. */
+/* fused_linear_cross_entropy as an eager framework runs it: the whole matrix of logits by one
+ * product, cross_entropy over it in elementary steps, and one product for each gradient. */
 #include "linear.h"
 
 /* logits = x weight^T + bias */

@@ -1,5 +1,5 @@
-/* fused_linear_jsd as an eager framework runs it: all logits by two products, log_softmax of both and jsd over them in elementary
- * steps, and one product for each gradient. */
+/* fused_linear_jsd as an eager framework runs it: all logits by two products, log_softmax of both
+ * and jsd over them in elementary steps, and one product for each gradient. */
 #include "linear.h"
 
 /* The arguments of either direction. */

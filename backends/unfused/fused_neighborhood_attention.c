@@ -1,5 +1,5 @@
-/* fused_neighborhood_attention as an eager framework runs it: attention under a mask, with the S x S
- * scores of all heads in memory, one pass and one temporary a step, the softmax in f32. */
+/* fused_neighborhood_attention as an eager framework runs it: attention under a mask, with the S x
+ * S scores of all heads in memory, one pass and one temporary a step, the softmax in f32. */
 #include <math.h>
 
 #include "eager.h"

@@ -1,5 +1,5 @@
-/* gemm and batched_gemm as an eager framework runs them: the products into fresh memory, then alpha and the addition to c as steps of
- * their own. The products themselves are the library's. */
+/* gemm and batched_gemm as an eager framework runs them: the products into fresh memory, then alpha
+ * and the addition to c as steps of their own. The products themselves are the library's. */
 #include "eager.h"
 
 /* All products by the library's own implementation; options are resolved here. */

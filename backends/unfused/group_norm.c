@@ -1,6 +1,8 @@
-/* group_norm as an eager framework runs its formula: one pass and one temporary a step, f32 inside, as under autocast.
+/* group_norm as an eager framework runs its formula: one pass and one temporary a step, f32
+ * inside, as under autocast.
  *
- * The same memory is looked at as lines, as channels [batch * channels, spatial] and as groups [batch * groups, size].
+ * The same memory is looked at as lines, as channels [batch * channels, spatial] and as groups
+ * [batch * groups, size].
  */
 #include "eager.h"
 

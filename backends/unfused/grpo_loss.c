@@ -1,5 +1,5 @@
-/* grpo_loss as an eager framework's user writes it: after log_softmax and a gather one loop for each step over tensors [B,L],
- * and derivatives as reverse-mode differentiation forms them.
+/* grpo_loss as an eager framework's user writes it: after log_softmax and a gather one loop for
+ * each step over tensors [B,L], and derivatives as reverse-mode differentiation forms them.
  */
 #include <math.h>
 

@@ -1,4 +1,5 @@
-/* lane.h - the arithmetic of one element, without branches or calls, so that compilers make vectors of loops over it. */
+/* lane.h - the arithmetic of one element, without branches or calls, so that compilers make vectors
+ * of loops over it. */
 #ifndef UNFUSED_LANE_H
 #define UNFUSED_LANE_H
 
@@ -116,7 +117,8 @@ static inline float lane_sigmoid(float x)
     return x < 0 ? p * large : large;
 }
 
-/* p = exp(-2 |x|), and p - 1 without cancellation: tanh |x| = (1 - p) / (1 + p), 1 - tanh^2 = 4 p / (1 + p)^2 */
+/* p = exp(-2 |x|), and p - 1 without cancellation: tanh |x| = (1 - p) / (1 + p), 1 - tanh^2
+ * = 4 p / (1 + p)^2 */
 typedef struct lane_tanhs {
     float tanh, slope;
 } lane_tanhs;

@@ -1,4 +1,5 @@
-/* layer_norm as an eager framework runs its formula: one pass and one temporary a step, f32 inside, as under autocast. */
+/* layer_norm as an eager framework runs its formula: one pass and one temporary a step, f32 inside,
+ * as under autocast. */
 #include "eager.h"
 
 static mat like(eager *e, mat a)

@@ -1,4 +1,5 @@
-/* linear.h - the linear layer before a loss, as an eager framework runs it: a product forward, and one for each gradient. */
+/* linear.h - the linear layer before a loss, as an eager framework runs it: a product forward, and
+ * one for each gradient. */
 #ifndef UNFUSED_LINEAR_H
 #define UNFUSED_LINEAR_H
 
@@ -7,11 +8,12 @@
 /* x weight^T in f32, where frameworks compute their losses. */
 mat linear_logits(eager *e, const tg_tensor *x, const tg_tensor *weight);
 
-/* The type that gradients of logits keep. f16 has too few exponents for those of a mean: without a scaled loss they stay in f32, and so
- * do the products with them. */
+/* The type that gradients of logits keep. f16 has too few exponents for those of a mean: without a
+ * scaled loss they stay in f32, and so do the products with them. */
 int linear_gradient_type(const tg_tensor *x);
 
-/* to = dlogits other, or dlogits^T other: a product into fresh memory, which then goes, or is added, to where it belongs. */
+/* to = dlogits other, or dlogits^T other: a product into fresh memory, which then goes, or is
+ * added, to where it belongs. */
 void linear_gradient(eager *e, mat dlogits, int trans, const tg_tensor *other, const tg_tensor *to,
                      int64_t accumulate);
 

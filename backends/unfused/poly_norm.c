@@ -1,5 +1,5 @@
-/* poly_norm as an eager framework runs it: one pass and one temporary a step, f32 inside, since sixth
- * powers in 16 bits would overflow. */
+/* poly_norm as an eager framework runs it: one pass and one temporary a step, f32 inside, since
+ * sixth powers in 16 bits would overflow. */
 #include "eager.h"
 
 static mat fresh(eager *e, mat a)

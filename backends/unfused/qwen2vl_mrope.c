@@ -1,5 +1,5 @@
-/* qwen2vl_mrope as an eager framework runs it: the sections of the three planes are joined to tables,
- * by which rope's steps go. */
+/* qwen2vl_mrope as an eager framework runs it: the sections of the three planes are joined to
+ * tables, by which rope's steps go. */
 #include "rotary.h"
 
 typedef struct tables {

@@ -80,7 +80,8 @@ static void permute_rows(void *arg, int64_t begin, int64_t end, int worker)
         }
 }
 
-/* Neighbours become halves, or halves neighbours: a framework's transpose of [D / 2, 2], made contiguous. */
+/* Neighbours become halves, or halves neighbours: a framework's transpose of [D / 2,
+ * 2], made contiguous. */
 static void permute(eager *e, mat out, mat a, int to_halves)
 {
     permutation p = {out, a, to_halves};

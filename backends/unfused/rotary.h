@@ -1,4 +1,5 @@
-/* rotary.h - the half-split rotation as an eager framework runs it, and where the rows [D] of [B,S,H,D] lie. */
+/* rotary.h - the half-split rotation as an eager framework runs it, and where the rows [D]
+ * of [B,S,H,D] lie. */
 #ifndef UNFUSED_ROTARY_H
 #define UNFUSED_ROTARY_H
 
@@ -16,7 +17,8 @@ typedef struct rotary {
     int from_neighbours, to_neighbours; /* else the elements of a pair are half a row apart */
 } rotary;
 
-/* y = x * cos + rotate_half(x) * sin (backward: its transpose), one pass and one temporary a step, in
+/* y = x * cos + rotate_half(x) * sin (backward: its transpose), one pass and one
+ * temporary a step, in
  * the storage type, or in f32 where the tables are f32. */
 void rotary_run(eager *e, const rotary *by, const tg_tensor *x, const tg_tensor *y);
 
@@ -30,12 +32,12 @@ typedef struct rotary_tensors {
 #define ROTARY_FORWARD(args) ((rotary_tensors){(args)->q, (args)->k, (args)->yq, (args)->yk})
 #define ROTARY_BACKWARD(args) ((rotary_tensors){(args)->dyq, (args)->dyk, (args)->dq, (args)->dk})
 
-/* Distance of the tables of two batches, in elements: 0 where dimension `batch` of t has size 1 and is for all of them, or where there
- * is none (negative). */
+/* Distance of the tables of two batches, in elements: 0 where dimension `batch` of t has size 1 and
+ * is for all of them, or where there is none (negative). */
 int64_t rotary_batch_stride(const tg_tensor *t, int batch);
 
-/* How the rows of x and y are walked: positions and heads together where both collapse, else head by head. A row of a table stands for
- * `repeat` rows. */
+/* How the rows of x and y are walked: positions and heads together where both collapse, else head
+ * by head. A row of a table stands for `repeat` rows. */
 typedef struct rotary_rows {
     int64_t groups, repeat, rows; /* rows of a group */
     int dimension;                /* whose stride is between the rows */

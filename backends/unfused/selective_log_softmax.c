@@ -1,4 +1,5 @@
-/* selective_log_softmax as an eager framework runs it: logits / temperature, log_softmax and a gather, in f32. */
+/* selective_log_softmax as an eager framework runs it: logits / temperature, log_softmax and
+ * a gather, in f32. */
 #include <math.h>
 
 #include "selective_log_softmax.h"

@@ -1,4 +1,5 @@
-/* selective_log_softmax.h - what selective_log_softmax and grpo_loss have in common as an eager framework runs them. */
+/* selective_log_softmax.h - what selective_log_softmax and grpo_loss have in common as an eager
+ * framework runs them. */
 #ifndef UNFUSED_SELECTIVE_LOG_SOFTMAX_H
 #define UNFUSED_SELECTIVE_LOG_SOFTMAX_H
 

@@ -1,5 +1,5 @@
-/* softmax_jsd as an eager framework runs it: log_softmax of both and the backward of softmax in elementary steps, and jsd
- * between them. */
+/* softmax_jsd as an eager framework runs it: log_softmax of both and the backward of softmax in
+ * elementary steps, and jsd between them. */
 #include "eager.h"
 
 /* The arguments of either direction. */

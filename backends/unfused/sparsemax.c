@@ -1,10 +1,12 @@
-/* sparsemax as an eager framework composes it: sort, cumulative sum, comparison, count, threshold. Sort,
- * cumulative sum and the copies from and to rows are steps of their own here, threaded by rows. */
+/* sparsemax as an eager framework composes it: sort, cumulative sum, comparison, count,
+ * threshold. Sort, cumulative sum and the copies from and to rows are steps of their own here,
+ * threaded by rows. */
 #include <string.h>
 
 #include "eager.h"
 
-/* A tensor cut along one dimension: outer x n x inner, the n elements of a row `step` apart, rows beside each other contiguous. */
+/* A tensor cut along one dimension: outer x n x inner, the n elements of a row `step` apart, rows
+ * beside each other contiguous. */
 typedef struct sparsemax_cut {
     char *data;
     int type;

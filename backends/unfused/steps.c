@@ -1,5 +1,5 @@
-/* The passes of eager.h: plain loops over blocks of a row that lie in the first cache. Operands are widened to f32, computed with,
- * and rounded to the type of the result. */
+/* The passes of eager.h: plain loops over blocks of a row that lie in the first cache. Operands are
+ * widened to f32, computed with, and rounded to the type of the result. */
 #include <string.h>
 
 #include "lane.h"

@@ -4,7 +4,8 @@
 
 #include "eager.h"
 
-/* One step over rows [begin, end); b is unused by unary steps. Operands broadcast as eager.h says. */
+/* One step over rows [begin, end); b is unused by unary steps. Operands
+ * broadcast as eager.h says. */
 typedef struct eager_step {
     eager_op op;
     mat out, a, b;

@@ -1,4 +1,5 @@
-/* sum_squares as an eager framework runs it: the squares as a tensor of f32, their sums row by row, the sum of these. */
+/* sum_squares as an eager framework runs it: the squares as a tensor of f32, their sums row by row,
+ * the sum of these. */
 #include "eager.h"
 
 static tg_status forward(tg_ctx *ctx, const tg_sum_squares_forward_args *args)

@@ -1,4 +1,5 @@
-/* tokens.h - what selective_log_softmax and grpo_loss read: logits of sequences, and numbers of tokens. */
+/* tokens.h - what selective_log_softmax and grpo_loss read: logits of sequences, and
+ * numbers of tokens. */
 #ifndef UNFUSED_TOKENS_H
 #define UNFUSED_TOKENS_H
 

@@ -1,4 +1,5 @@
-/* unfused.h - what the files of this backend share: the library's services, and tensors as they read them. */
+/* unfused.h - what the files of this backend share: the library's services, and tensors
+ * as they read them. */
 #ifndef UNFUSED_H
 #define UNFUSED_H
 
@@ -14,8 +15,8 @@ extern const tg_host *unfused_host;
             return status_;             \
     } while (0)
 
-/* A family's table: UNFUSED_IMPLS(dyt) = {UNFUSED_IMPL(dyt_forward, forward), ..., TG_IMPLS_END}; CMake lists the families
- * for backend.c. */
+/* A family's table: UNFUSED_IMPLS(dyt) = {UNFUSED_IMPL(dyt_forward, forward), ..., TG_IMPLS_END};
+ * CMake lists the families for backend.c. */
 #define UNFUSED_IMPLS(family) const tg_impl unfused_impls_##family[]
 #define UNFUSED_IMPL(op, run) UNFUSED_IMPL_IF(op, NULL, run)
 #define UNFUSED_IMPL_IF(op, accepts, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS, accepts, run)
@@ -31,7 +32,8 @@ static inline void *element_at(const void *data, int type, int64_t i)
     return (char *)data + i * (int64_t)tg_type_size(type);
 }
 
-/* Element i, of any type that a program may give; and a number rounded to f32, bf16 or f16, or an integer. */
+/* Element i, of any type that a program may give; and a number rounded to f32, bf16 or
+ * f16, or an integer. */
 double element_of(const void *data, int type, int64_t i);
 void set_element(void *data, int type, int64_t i, double value);
 
@@ -67,7 +69,8 @@ static inline double rows_counted(row_labels l, int64_t rows)
     return count;
 }
 
-/* What each element's term is multiplied with: TG_MEAN is over the elements of the rows that count, TG_BATCHMEAN over those rows. */
+/* What each element's term is multiplied with: TG_MEAN is over the elements of the rows that count,
+ * TG_BATCHMEAN over those rows. */
 static inline double reduction_scale(row_labels l, int64_t reduction, int64_t rows, int64_t n)
 {
     if (reduction == TG_SUM || reduction == TG_NONE)

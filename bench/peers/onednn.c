@@ -1,6 +1,7 @@
 /* oneDNN's own layer normalisation and softmax behind three plain functions, for onednn.py.
  *
- * API of oneDNN 2.x. Buffers are given at each run, in the order of the primitive's row in the table below.
+ * API of oneDNN 2.x. Buffers are given at each run, in the order of the primitive's
+ * row in the table below.
  */
 #include <oneapi/dnnl/dnnl.h>
 #include <stdint.h>

@@ -18,7 +18,8 @@ void options_check_use(const options *o)
         die("--compare chooses the implementations itself: it does not go with --impl");
 }
 
-/* Bytes of all that a course keeps, roughly: far below what an address can name, or sizes would overflow. */
+/* Bytes of all that a course keeps, roughly: far below what an address can name, or
+ * sizes would overflow. */
 static void check_memory(const options *o)
 {
     const double rows = (double)o->batch * (double)o->seq, width = (double)o->width;

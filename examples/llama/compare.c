@@ -91,7 +91,8 @@ int compare(const options *o)
     quiet.save_every = 0;
     history *u = run_apart(&quiet, &(course){"unfused", "unfused", 0});
     history *f = run_apart(o, &(course){"fused", NULL, 1});
-    /* Rounding alone parts courses that are equally right: in f32 by 0.013 to 0.051 with seeds 1 to 3. */
+    /* Rounding alone parts courses that are equally right: in f32 by 0.013 to 0.051
+     * with seeds 1 to 3. */
     const double tolerance = 0.1;
     double single;
     table(u, f, tolerance);

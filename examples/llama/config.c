@@ -1,4 +1,5 @@
-/* config.c - config.json, as transformers writes it, to options. What is not said there is what transformers takes for it. */
+/* config.c - config.json, as transformers writes it, to options. What is not said there is what
+ * transformers takes for it. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -67,7 +68,8 @@ typedef struct rope {
     double number[NUMBERS];
 } rope;
 
-/* Whether these are scaled as in Llama 3.1; no others are computed here but those that are not scaled. Older files say `type`. */
+/* Whether these are scaled as in Llama 3.1; no others are computed here but those that are not
+ * scaled. Older files say `type`. */
 static int is_scaled(object of)
 {
     const cJSON *type = get(of, "rope_type"), *old = get(of, "type");
@@ -124,7 +126,8 @@ static void read_scaling(object config, object of, double *numbers)
         refuse(of, "low_freq_factor", "above 0, and below high_freq_factor");
 }
 
-/* An object of the configuration that tells of frequencies; 0 if it is not there, or says nothing. */
+/* An object of the configuration that tells of frequencies; 0 if it is not
+ * there, or says nothing. */
 static int read_rope(object config, const char *key, rope *r)
 {
     char name[4200];
@@ -149,7 +152,8 @@ static int same(const rope *a, const rope *b)
     return a->scaled == b->scaled && !memcmp(a->number, b->number, sizeof(a->number));
 }
 
-/* Newer files have rope_parameters, older ones rope_scaling and rope_theta. What is said twice must be the same. */
+/* Newer files have rope_parameters, older ones rope_scaling and rope_theta. What is said twice
+ * must be the same. */
 static void read_frequencies(object config, options *o)
 {
     rope newer = {.theta = NAN}, older = {.theta = NAN};
@@ -189,7 +193,8 @@ static const struct size_key {
              {"vocab_size", "vocab", offsetof(options, vocab)}};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
-/* For these transformers has defaults of its own, those of another model: what is missing is told by name, all of it. */
+/* For these transformers has defaults of its own, those of another model: what is missing is told
+ * by name, all of it. */
 static void check_all_there(object config)
 {
     char missing[256] = "";

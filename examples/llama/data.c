@@ -94,7 +94,8 @@ static void find_sources(files *list, const char *folder)
         free(entry);
 }
 
-/* The sources of Tigon that this program was built from, where they lie as they did then, seen from this program; NULL if they do not. */
+/* The sources of Tigon that this program was built from, where they lie as they did then, seen from
+ * this program; NULL if they do not. */
 static const char *source_tree(void)
 {
     static char path[PATH_MAX + 64 + sizeof(LLAMA_SOURCE_TREE)], tree[PATH_MAX];

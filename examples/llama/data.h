@@ -14,12 +14,13 @@ typedef struct corpus {
     char lost[4300]; /* why data that were there can't be read any more; "" as long as they can */
 } corpus;
 
-/* Opens what the options name, and reads all that a run will read; leaves with a message if that cannot be done, if a token is not in the
- * vocabulary, or if named held-out data hold no window. */
+/* Opens what the options name, and reads all that a run will read; leaves with a message if that
+ * cannot be done, if a token is not in the vocabulary, or if named held-out data hold no window. */
 void data_open(corpus *c, const options *o);
 
-/* Windows of `seq` tokens and the tokens that follow them, into arrays of batch * seq. If the data cannot be read any more they set `lost`. Training windows start where a hash of seed and number says: the same for every thread count, and for every way to cut a
- * step into micro-batches. */
+/* Windows of `seq` tokens and the tokens that follow them, into arrays of batch * seq. If the data
+ * cannot be read any more they set `lost`. Training windows start where a hash of seed and number
+ * says: the same for every thread count, and for every way to cut a step into micro-batches. */
 void data_train(corpus *c, const options *o, int64_t first_window, int64_t *in, int64_t *target);
 
 /* Held-out windows follow one another; the targets of those behind the last are -100. */

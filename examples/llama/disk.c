@@ -1,4 +1,5 @@
-/* disk.c - reading; a file is written under a name beside its own, brought to the disk, and renamed; and a checksum. */
+/* disk.c - reading; a file is written under a name beside its own, brought to the disk, and
+ * renamed; and a checksum. */
 #include "disk.h"
 
 #include <errno.h>

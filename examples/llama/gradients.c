@@ -7,7 +7,8 @@
 #include "ranks/cards.h"
 #include "ranks/ranks.h"
 
-/* A bucket that is under way: gradients of other ranks for this rank's slice, and this rank's for theirs. */
+/* A bucket that is under way: gradients of other ranks for this rank's slice, and this
+ * rank's for theirs. */
 typedef struct exchange {
     const bucket *b;
     transfers *t;

@@ -1,12 +1,16 @@
 /* gradients.h - from the gradients of micro-batches to those of a step.
  *
- * The micro-batches of a step go to the ranks in turn: in round j rank r has the one of number j * ranks + r, if there are so many.
+ * The micro-batches of a step go to the ranks in turn: in round j rank r has the one of number j *
+ * ranks + r, if there are so many.
  *
- * Ordered, as it is by default in the host's memory: each gradient is computed by itself, and they are added up in the order of
- * their numbers, each rank those of its own slices. So the bits do not depend on how many ranks there are. Unordered, and on a device: the operators add the
- * gradients of a rank's micro-batches to each other, and, after the last round, the ranks' sums are added up in any order.
+ * Ordered, as it is by default in the host's memory: each gradient is computed by itself, and they
+ * are added up in the order of their numbers, each rank those of its own slices. So the bits do
+ * not depend on how many ranks there are. Unordered, and on a device: the operators add the
+ * gradients of a rank's micro-batches to each other, and, after the last round, the ranks' sums
+ * are added up in any order.
  *
- * In both ways a part's gradients go to other ranks while the backward pass computes those of the next part. */
+ * In both ways a part's gradients go to other ranks while the backward pass computes those
+ * of the next part. */
 #ifndef LLAMA_GRADIENTS_H
 #define LLAMA_GRADIENTS_H
 
@@ -16,7 +20,8 @@
 void gradients_open(model *m);
 /* A round of a step, with or without a micro-batch of this rank. */
 void gradients_round(model *m, int64_t round);
-/* The sum of all squared gradients, among the results of the step, and there the losses of all ranks. */
+/* The sum of all squared gradients, among the results of the step, and there the
+ * losses of all ranks. */
 void gradients_squares(model *m);
 /* Where the step's gradients of parameters that this rank keeps are. */
 const float *gradients_at(const model *m, int64_t at, int64_t place);

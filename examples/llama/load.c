@@ -43,7 +43,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The files that an index names. Which of them holds what, they say themselves: an index may be of another time. */
+/* The files that an index names. Which of them holds what, they say themselves: an index may
+ * be of another time. */
 static void open_indexed(collection *c, const char *index_path)
 {
     cJSON *index = json_read(index_path, 0);
@@ -112,7 +113,8 @@ static void take(void *user, int64_t first, const float *values, int64_t n)
     }
 }
 
-/* Where the output has no matrix of its own, a file may hold the only one by its name, or a copy. */
+/* Where the output has no matrix of its own, a file may hold the only one by
+ * its name, or a copy. */
 static const char *name_there(const collection *c, const model *m, const part *p)
 {
     const int moved = !m->o->untied && !strcmp(p->name, embed_name) && !file_with(c, embed_name);

@@ -1,4 +1,5 @@
-/* main.c - llama: trains a Llama with Tigon's operators, on public headers alone (and cJSON: checkpoints).
+/* main.c - llama: trains a Llama with Tigon's operators, on public headers alone (and
+ * cJSON: checkpoints).
  *
  *   options.c      what the user asks for          check.c        options that contradict others
  *   data.c         text to windows of tokens       tokens.c       token files
@@ -100,7 +101,8 @@ static void draw(const options *o, history *h)
     printf("loss curve: %s\n", o->plot);
 }
 
-/* Runs at every exit, of child processes too: a full disk may be noticed only when the last bytes leave. */
+/* Runs at every exit, of child processes too: a full disk may be noticed only when the
+ * last bytes leave. */
 static void close_output(void)
 {
     errno = 0;
@@ -111,8 +113,9 @@ static void close_output(void)
     _exit(1);
 }
 
-/* What cannot be written any more, since a file has grown beyond `ulimit -f` or a reader is gone, is an error of its write(). And a program
- * that was started without standard files must not take a checkpoint for one of them. */
+/* What cannot be written any more, since a file has grown beyond `ulimit -f` or a reader is gone,
+ * is an error of its write(). And a program that was started without standard files must not take a
+ * checkpoint for one of them. */
 static void prepare_files(void)
 {
     signal(SIGXFSZ, SIG_IGN);

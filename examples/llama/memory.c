@@ -1,14 +1,16 @@
 /* memory.c - places of activations and gradients.
  *
- * What the layers keep for the backward pass lies in one block, one layer's behind the other's. The backward pass goes from the last layer to
- * the first, and what a layer has kept is of no use once that layer is done. So, unless operators add gradients of several micro-batches to each other, its place is taken by the
- * gradients of layers before it:
+ * What the layers keep for the backward pass lies in one block, one layer's behind the other's. The
+ * backward pass goes from the last layer to the first, and what a layer has kept is of no use once
+ * that layer is done. So, unless operators add gradients of several micro-batches to each other,
+ * its place is taken by the gradients of layers before it:
  *
  *   kept by layer   0        | 1        | ... | last     |
  *   gradients of             | 0 | 1    | ...            | last | norms
  *
- * All gradients but those of the tables lie in one piece, that of the last layer behind the block, and each of the others begins behind what its own
- * layer keeps, if a layer keeps no less than its gradients take. */
+ * All gradients but those of the tables lie in one piece, that of the last layer behind the
+ * block, and each of the others begins behind what its own layer keeps, if a layer keeps no less
+ * than its gradients take. */
 #include "model.h"
 
 static size_t whole_lines(size_t bytes)
@@ -16,7 +18,8 @@ static size_t whole_lines(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* What a layer keeps, from `base` on, NULL: nowhere yet; returns its bytes. What is computed again is not kept. */
+/* What a layer keeps, from `base` on, NULL: nowhere yet; returns its bytes. What is computed
+ * again is not kept. */
 static size_t place_kept(const model *m, layer *l, char *base)
 {
     const options *o = m->o;
@@ -47,8 +50,8 @@ static size_t place_kept(const model *m, layer *l, char *base)
     return used;
 }
 
-/* Gradients of layers that lie in the place of what other layers have kept. Gaps between parameters would hold what was kept there, and not
- * zeros. */
+/* Gradients of layers that lie in the place of what other layers have kept. Gaps between parameters
+ * would hold what was kept there, and not zeros. */
 static size_t overlaid(const model *m, size_t kept, size_t layer_grad)
 {
     const int fits = kept >= layer_grad && m->used == m->count && (m->ordered || m->rounds == 1);

@@ -44,8 +44,8 @@ static void by_heads(array *a, const array *of, int64_t start, int64_t batch, in
 
 /* ---- activations ---- */
 
-/* Of the pair of elements at `part` of a head. With --rope-factor those of few turns in the window are divided by it, those of many
- * are not, and between them goes a line. */
+/* Of the pair of elements at `part` of a head. With --rope-factor those of few turns in the window
+ * are divided by it, those of many are not, and between them goes a line. */
 static double frequency(const options *o, double part)
 {
     const double f = pow(o->theta, -part), turns = o->rope_window * f / 6.28318530717958648;

@@ -4,8 +4,8 @@
  * weight decay applies to, then the norms. Products that read the same input are one product:
  * q, k, v are the columns of qkv; gate and up the columns of gate_up.
  *
- * Pointers to memory of tensors are the host's. What the host writes or reads there goes to the device and comes from it,
- * where that has memory of its own (run.h).
+ * Pointers to memory of tensors are the host's. What the host writes or reads there goes to the
+ * device and comes from it, where that has memory of its own (run.h).
  */
 #ifndef LLAMA_MODEL_H
 #define LLAMA_MODEL_H
@@ -67,7 +67,8 @@ typedef struct model {
     int64_t rounds; /* micro-batches of a rank in a step, at most */
     tg_type type;
 
-    /* parameters [count], and as much for the gradient; of first and second moment and master what this rank keeps */
+    /* parameters [count], and as much for the gradient; of first and second moment and master
+     * what this rank keeps */
     int64_t count, decayed, used; /* used: without padding */
     int64_t tables;               /* the first ones: of the embedding and the output */
     char *param;
@@ -109,8 +110,8 @@ typedef struct model {
 void model_open(model *m, run *r, const options *o, int training);
 /* In memory.c: places of activations and of gradients. */
 void model_place_activations(model *m, int training);
-/* In parameters.c: places of all parameters and gradients, first to count them, then, when the memory is there, for good; values to begin
- * with; one value, on the host. */
+/* In parameters.c: places of all parameters and gradients, first to count them, then, when the
+ * memory is there, for good; values to begin with; one value, on the host. */
 void model_place(model *m);
 /* Where the gradient of the parameter's element `at` lies. */
 float *model_grad(const model *m, int64_t at);
@@ -123,24 +124,27 @@ void model_from_device(const model *m);
 
 /* Points every activation at the rows of a pass, of the step's first micro-batch. */
 void model_bind(model *m, extent extent);
-/* Tokens and results of a step have one of two places, 0 or 1, so that the host writes those of the next step, and reads those of this one,
- * while the device works. */
+/* Tokens and results of a step have one of two places, 0 or 1, so that the host writes those of the
+ * next step, and reads those of this one, while the device works. */
 void model_step_place(model *m, int64_t place);
 /* Points input, target and loss at those of a micro-batch of the step. */
 void model_micro_batch(model *m, int64_t i);
 
 /* The passes over the bound rows, in pass.c. input_data (and target_data) hold the tokens. */
 void model_forward(model *m);
-/* Mean loss over the targets that are not -100, as a result. `train`: also the gradient of the loss over --accumulate,
- * of the stream into d, of the output matrix; `accumulate`: add to the parameters' gradients. */
+/* Mean loss over the targets that are not -100, as a result. `train`: also the gradient of the loss
+ * over --accumulate, of the stream into d, of the output matrix; `accumulate`: add to the
+ * parameters' gradients. */
 void model_loss(model *m, int train, int accumulate);
 void model_backward(model *m, int accumulate);
-/* Called by model_backward() as soon as the gradients of a part of the parameters are complete: 0 tables, 1 ... layers, then norms. */
+/* Called by model_backward() as soon as the gradients of a part of the parameters are complete: 0
+ * tables, 1 ... layers, then norms. */
 void model_ready(model *m, int part);
 /* How many there are of a step: a loss for each micro-batch, and the sum of squares. */
 size_t model_results_of(const model *m);
-/* The results of the step at a place: the losses of the micro-batches, and behind them what gradients_squares() has left. They are there when
- * what model_fetch_results() has begun for that place has ended. */
+/* The results of the step at a place: the losses of the micro-batches, and behind them what
+ * gradients_squares() has left. They are there when what model_fetch_results() has begun for
+ * that place has ended. */
 void model_fetch_results(model *m);
 const float *model_results(const model *m, int64_t place);
 

@@ -1,5 +1,5 @@
-/* names.c - our parameters under the names that Hugging Face's Llama gives them. What we hold as one
- * matrix, because it is one product, are several there. */
+/* names.c - our parameters under the names that Hugging Face's Llama gives them. What we hold as
+ * one matrix, because it is one product, are several there. */
 #include <stdio.h>
 
 #include "model.h"

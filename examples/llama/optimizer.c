@@ -38,7 +38,8 @@ static int kind(const shards *s, const bucket *b)
     return b->part == 0 ? 0 : b->part < s->parts - 1 ? 1 : 2;
 }
 
-/* How many buckets from the i-th on have their slices in one piece: those of a kind, if this is the only rank. */
+/* How many buckets from the i-th on have their slices in one piece: those of a kind, if this
+ * is the only rank. */
 static int in_one_piece(const shards *s, int i, slice *own)
 {
     const bucket *b = s->buckets;
@@ -51,7 +52,8 @@ static int in_one_piece(const shards *s, int i, slice *own)
     return end - i;
 }
 
-/* A bucket that has been updated goes to the other ranks; on cards, whose transfers are better large ones, with all of its part. */
+/* A bucket that has been updated goes to the other ranks; on cards, whose transfers are better
+ * large ones, with all of its part. */
 static void share(model *m, int i)
 {
     const shards *s = &m->shards;

@@ -6,7 +6,8 @@
 
 enum { MAX_FILES = 4096 };
 
-/* --recompute: what the backward pass computes again instead of keeping it; each has those before it in it. */
+/* --recompute: what the backward pass computes again instead of keeping it; each has
+ * those before it in it. */
 enum { RECOMPUTE_NOTHING, RECOMPUTE_NORMS, RECOMPUTE_SWIGLU, RECOMPUTE_GATES };
 
 /* Paths, in order; each points into argv or into a list that found them. */
@@ -48,8 +49,8 @@ void options_parse(options *o, int argc, char **argv);
 /* The least and the largest value of an option that is a number. */
 void options_limits(const char *name, double *low, double *high);
 
-/* Refuse options that contradict each other, in check.c: those of use, then, when a checkpoint's are known as
- * well, those of the course: data and sizes. */
+/* Refuse options that contradict each other, in check.c: those of use, then, when a checkpoint's
+ * are known as well, those of the course: data and sizes. */
 void options_check_use(const options *o);
 void options_check_course(const options *o);
 /* Refuses another model than that of the checkpoint, which has kept its options. */

@@ -26,7 +26,8 @@ extern const int options_count;
 const option *option_find(const char *name); /* NULL: there is none */
 /* Sets an option that has one value from text. */
 void option_set(options *o, const option *t, const char *text);
-/* The value of a number or text in `o`; "" where there is none: what is not set, flags and files. */
+/* The value of a number or text in `o`; "" where there is none: what is not
+ * set, flags and files. */
 const char *option_text(const options *o, const option *t, char *text, size_t size);
 
 #endif

@@ -1,4 +1,5 @@
-/* parameters.c - where each parameter lies among all, what it begins with, and how they go to the device and back. */
+/* parameters.c - where each parameter lies among all, what it begins with, and how they go to
+ * the device and back. */
 #include <math.h>
 #include <string.h>
 

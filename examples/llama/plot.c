@@ -63,7 +63,8 @@ static void axes(FILE *out, const frame *f)
     svg_text(out, (WIDTH + LEFT) / 2, HEIGHT - 10, "text-anchor='middle'", "step");
 }
 
-/* beneath: how many curves are drawn over this one. It is the wider for them, and seen where they agree. */
+/* beneath: how many curves are drawn over this one. It is the wider for them, and seen
+ * where they agree. */
 static void line(FILE *out, const frame *f, const curve *c, int beneath)
 {
     svg_polyline_begin(out, "stroke='%s' stroke-width='%d'", c->colour,

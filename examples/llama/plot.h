@@ -13,7 +13,8 @@ typedef struct curve {
     int points;         /* 1: mark each point */
 } curve;
 
-/* Curves are drawn in their order, the first ones wider. Leaves with a message if the file cannot be written. */
+/* Curves are drawn in their order, the first ones wider. Leaves with a message if the file
+ * cannot be written. */
 void plot_svg(const char *path, const char *title, const curve *curves, int count);
 
 /* A chart of a fixed size on stdout, with a legend; at most four of the curves have points. */

@@ -8,7 +8,8 @@
 /* What was made, unless memory is out: then it leaves with a message. */
 void *made(void *what);
 
-/* The object that so many characters are, which a 0 follows. `of` is what the message begins with: a path, and a part of that file. */
+/* The object that so many characters are, which a 0 follows. `of` is what the message begins with:
+ * a path, and a part of that file. */
 cJSON *json_of(const char *text, size_t length, const char *of);
 /* The object in a file; NULL if there is none and `must` is 0. */
 cJSON *json_read(const char *path, int must);

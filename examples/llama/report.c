@@ -186,7 +186,8 @@ static int longest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Each step by its own products, which ran right after it: the machine's speed changes from step to step. */
+/* Each step by its own products, which ran right after it: the machine's speed changes
+ * from step to step. */
 static double median_ratio(history *h, int64_t first, int64_t n)
 {
     float *ratios = malloc((size_t)(n + 1) * sizeof(*ratios));

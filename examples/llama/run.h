@@ -6,7 +6,8 @@
 
 #include <tigon/tigon.h>
 
-/* Memory of tensors on a device with memory of its own, and the addresses of the host that stand for it. */
+/* Memory of tensors on a device with memory of its own, and the addresses of the host
+ * that stand for it. */
 typedef struct block {
     char *host, *device;
     size_t bytes;
@@ -51,25 +52,30 @@ void leave_memory(void *memory, size_t bytes);
 
 /* ---- memory of tensors: tensors.c ----
  *
- * It is named by its address on the host. Where the device has memory of its own, operators work on its twin there: what the host
- * writes goes there with to_device(), what it reads comes with from_device(). Elsewhere there is but one, and both do nothing. */
+ * It is named by its address on the host. Where the device has memory of its own, operators work on
+ * its twin there: what the host writes goes there with to_device(), what it reads comes with
+ * from_device(). Elsewhere there is but one, and both do nothing. */
 
 /* Whether the device has memory of its own. */
 int is_apart(const run *r);
 /* Zeroed, here and there. */
 void *take_tensors(run *r, size_t bytes);
-/* The same for what the host never looks at: on a device with memory of its own the addresses are names alone, and whoever reads
- * or writes there crashes. */
+/* The same for what the host never looks at: on a device with memory of its own the addresses are
+ * names alone, and whoever reads or writes there crashes. */
 void *take_activations(run *r, size_t bytes);
-/* The same as take_tensors() for what goes to the device and comes from it in every step: the host does not wait for these copies. */
+/* The same as take_tensors() for what goes to the device and comes from it in every step: the host
+ * does not wait for these copies. */
 void *take_exchanged(run *r, size_t bytes);
-/* Where the device has what lies at an address of such memory: that address itself on devices without memory of their own. */
+/* Where the device has what lies at an address of such memory: that address itself on devices
+ * without memory of their own. */
 void *on_device(const run *r, const void *host);
 /* A compact tensor at an address of such memory. */
 tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, const int64_t *shape);
-/* Returns at once: the host's bytes must stay as they are until the next run_wait() or from_device(). */
+/* Returns at once: the host's bytes must stay as they are until the next run_wait()
+ * or from_device(). */
 void to_device(run *r, void *host, size_t bytes);
-/* Returns at once as well: the bytes are there after the next run_wait(), or when an event behind it has been waited for. */
+/* Returns at once as well: the bytes are there after the next run_wait(), or when an event behind
+ * it has been waited for. */
 void fetch(run *r, void *host, size_t bytes);
 /* Waits until the bytes are there. */
 void from_device(run *r, void *host, size_t bytes);
@@ -87,10 +93,12 @@ void run_launch(run *r, tg_graph *graph);
 
 /* Largest resident memory of this process so far, in bytes. */
 int64_t peak_memory(void);
-/* Of the device's own memory: what was taken for tensors, and the most that operators had as workspace; 0 where it has none. */
+/* Of the device's own memory: what was taken for tensors, and the most that operators had as
+ * workspace; 0 where it has none. */
 int64_t device_memory(const run *r);
 
-/* device, impl (an ordered list of backends): NULL for what the environment says; threads: 0 for the default. */
+/* device, impl (an ordered list of backends): NULL for what the environment says; threads:
+ * 0 for the default. */
 void run_open(run *r, const char *device, const char *impl, int threads);
 void run_close(run *r);
 
@@ -101,8 +109,8 @@ double run_time_end(run *r); /* waits */
 /* After a call: leaves with the library's message if it failed; books its time if asked for. */
 void run_note(run *r, const char *op, tg_status status);
 
-/* Many small calls of one operator at once, on processors: piece(ctx, arg, i) for each i below n, on all threads, with a context of one
- * thread that no other call has meanwhile. */
+/* Many small calls of one operator at once, on processors: piece(ctx, arg, i) for each i below n,
+ * on all threads, with a context of one thread that no other call has meanwhile. */
 typedef tg_status run_piece(tg_ctx *ctx, void *arg, int64_t i);
 void run_pieces(run *r, const char *op, int64_t n, run_piece *piece, void *arg);
 

@@ -17,14 +17,15 @@ typedef struct arena {
 } arena;
 
 /* Writes the model's parts from each arena, with metadata: an object of texts, to which the file's
- * checksum is added. Rank 0 writes; all ranks call it. Leaves with a message on failure; the file appears under `path` only when it is
- * whole and on the disk. */
+ * checksum is added. Rank 0 writes; all ranks call it. Leaves with a message on failure; the file
+ * appears under `path` only when it is whole and on the disk. */
 void safetensors_write(const char *path, const cJSON *metadata, const model *m, const arena *arenas,
                        int count);
 
 /* The name of a type in such a file. */
 const char *safetensors_type(tg_type type);
-/* The checksum's place in a header: 16 digits, in the metadata; NULL if there is none. It is of the whole file, with zeros for these digits. */
+/* The checksum's place in a header: 16 digits, in the metadata; NULL if there is none. It is of the
+ * whole file, with zeros for these digits. */
 char *safetensors_checksum(char *header);
 
 /* ---- reading: safetensors_open.c, safetensors_read.c ---- */
@@ -36,27 +37,32 @@ typedef struct safetensors {
     int64_t begin, size; /* of the data */
 } safetensors;
 
-/* Opens a file and checks its frame, that its tensors lie one behind the other, and its checksum: a file that is not to the bit what was
- * written is refused. Returns 0 if there is no file and `must` is 0. */
+/* Opens a file and checks its frame, that its tensors lie one behind the other, and its
+ * checksum: a file that is not to the bit what was written is refused. Returns 0 if there is no
+ * file and `must` is 0. */
 int safetensors_open(safetensors *s, const char *path, int must);
 /* The same for a file of others, which tells no checksum. */
 int safetensors_open_foreign(safetensors *s, const char *path, int must);
 void safetensors_close(safetensors *s);
-/* Leaves with a message if the file holds a tensor that was not read: the model has no place for it. */
+/* Leaves with a message if the file holds a tensor that was not read: the model
+ * has no place for it. */
 void safetensors_all_read(const safetensors *s);
 
-/* The metadata: an object of texts, NULL if there is none; and a text of them, until the file is closed. */
+/* The metadata: an object of texts, NULL if there is none; and a text of them, until
+ * the file is closed. */
 const cJSON *safetensors_metadata(const safetensors *s);
 const char *safetensors_text(const safetensors *s, const char *key);
 
 int safetensors_holds(const safetensors *s, const char *name);
-/* Takes a tensor out of the header, as if it had been read, if another one holds the same elements; 0 if it does not. */
+/* Takes a tensor out of the header, as if it had been read, if another one holds the same elements;
+ * 0 if it does not. */
 int safetensors_drop_copy(safetensors *s, const char *name, const safetensors *of,
                           const char *original);
 
 /* Reads the model's parts into an arena. */
 void safetensors_read(safetensors *s, const model *m, const arena *a);
-/* Reads one part, of f32, bf16 or f16, which has a name there, as f32: calls back with runs of its elements in their order. */
+/* Reads one part, of f32, bf16 or f16, which has a name there, as f32: calls back with runs of its
+ * elements in their order. */
 void safetensors_read_part(safetensors *s, const part *p, const char *name,
                            void (*take)(void *user, int64_t first, const float *values, int64_t n),
                            void *user);

@@ -1,4 +1,5 @@
-/* safetensors_open.c - opening files of named tensors: the header, the checksum, the places of tensors. */
+/* safetensors_open.c - opening files of named tensors: the header, the checksum, the
+ * places of tensors. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,7 +64,8 @@ static int by_place(const void *a, const void *b)
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* Tensors lie one behind the other: no two share a byte, and each byte of the data belongs to one. */
+/* Tensors lie one behind the other: no two share a byte, and each byte of the
+ * data belongs to one. */
 static void check_places(const safetensors *s)
 {
     const int n = cJSON_GetArraySize(s->header);

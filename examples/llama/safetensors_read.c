@@ -1,5 +1,5 @@
-/* safetensors_read.c - reading tensors by name. What has been read is taken out of the header, so that
- * what is left is what nobody asked for. */
+/* safetensors_read.c - reading tensors by name. What has been read is taken out of the header, so
+ * that what is left is what nobody asked for. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,8 @@
 #include "optimizer.h"
 #include "ranks/ranks.h"
 
-/* Gradients of all micro-batches, and their sum of squares: calls that are the same in each step. */
+/* Gradients of all micro-batches, and their sum of squares: calls that are the
+ * same in each step. */
 static void make_gradients(model *m)
 {
     for (int64_t i = 0; i < m->rounds; i++)
@@ -15,7 +16,8 @@ static void make_gradients(model *m)
     gradients_squares(m);
 }
 
-/* The same, recorded as soon as the workspace has all that they need, and launched as a whole from then on, with what cards say to each other. */
+/* The same, recorded as soon as the workspace has all that they need, and launched as a whole from
+ * then on, with what cards say to each other. */
 static void put_gradients(progress *p)
 {
     model *m = p->m;

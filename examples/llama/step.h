@@ -6,8 +6,8 @@
 #include "model.h"
 #include "report.h"
 
-/* A course as far as it has come. On a device with memory of its own the host is a step ahead: it puts a step there, and then waits for the
- * results of the one before. */
+/* A course as far as it has come. On a device with memory of its own the host is a step ahead: it
+ * puts a step there, and then waits for the results of the one before. */
 typedef struct progress {
     model *m;
     corpus *data;
@@ -26,7 +26,8 @@ typedef struct progress {
 
 /* Reads the next step's windows; if the data are lost there are none. */
 void draw_step(progress *p);
-/* Puts the next step, which has been drawn, on the device; where that works in the host's memory, it has ended then. */
+/* Puts the next step, which has been drawn, on the device; where that works in the host's memory,
+ * it has ended then. */
 void put_step(progress *p);
 /* Waits, and reports, until no more than `ahead` steps are on the device. */
 void end_steps(progress *p, int64_t ahead);

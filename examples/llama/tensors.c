@@ -32,8 +32,8 @@ static void touch(void *memory, int64_t begin, int64_t end, int worker)
         ((volatile char *)memory)[page * PAGE] = 0;
 }
 
-/* A system gives a page from the memory that is near to the thread that touches it first: a part to each thread, so that all of a
- * machine's memory is at work. */
+/* A system gives a page from the memory that is near to the thread that touches it first: a part to
+ * each thread, so that all of a machine's memory is at work. */
 static void *take_spread(const run *r, size_t bytes)
 {
     void *p = take_memory(bytes);

@@ -1,4 +1,5 @@
-/* tokens.c - token files: 1024 bytes of header (int32 magic, version, count), then tokens, and nothing behind them. */
+/* tokens.c - token files: 1024 bytes of header (int32 magic, version, count), then tokens, and
+ * nothing behind them. */
 #include "tokens.h"
 
 #include <stdio.h>

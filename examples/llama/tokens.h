@@ -1,4 +1,5 @@
-/* tokens.h - a row of tokens: bytes in memory, or a part of a token file in llm.c's format, which is read as it is needed. */
+/* tokens.h - a row of tokens: bytes in memory, or a part of a token file in llm.c's format, which
+ * is read as it is needed. */
 #ifndef LLAMA_TOKENS_H
 #define LLAMA_TOKENS_H
 
@@ -13,11 +14,14 @@ typedef struct tokens {
     int64_t first, count; /* of the file's tokens */
 } tokens;
 
-/* All tokens of a file. Leaves with a message if the file is not of exactly the bytes that its header tells. */
+/* All tokens of a file. Leaves with a message if the file is not of exactly the bytes that
+ * its header tells. */
 tokens tokens_open(const char *path);
-/* Adds them to a checksum. Leaves with a message that names the place of the first one that is not below `vocab`. */
+/* Adds them to a checksum. Leaves with a message that names the place of the first one that is
+ * not below `vocab`. */
 void tokens_survey(const tokens *t, int64_t vocab, checksum *sum);
-/* Some of them. 0: they are not there any more, or other ones than at the beginning; then `why` says so. */
+/* Some of them. 0: they are not there any more, or other ones than at the beginning;
+ * then `why` says so. */
 int tokens_read(const tokens *t, int64_t at, int64_t count, int64_t vocab, int64_t *to, char *why,
                 int size);
 

@@ -40,8 +40,8 @@ static void catch_signals(const options *o)
     ranks_watch(&told_to_end, advice);
 }
 
-/* The status to end with before the course does, 0: it goes on. A rank has been told to end, or has lost its data; all ranks ask at the same
- * points of the course. */
+/* The status to end with before the course does, 0: it goes on. A rank has been told to end, or has
+ * lost its data; all ranks ask at the same points of the course. */
 static int interrupted(const corpus *data)
 {
     double reasons[] = {told_to_end, *data->lost != 0};
@@ -49,7 +49,8 @@ static int interrupted(const corpus *data)
     return reasons[0] > 0 ? 130 : reasons[1] > 0;
 }
 
-/* Mean loss of the held-out windows, whose batches go to the ranks in turn; NaN if there are none, or none any more. */
+/* Mean loss of the held-out windows, whose batches go to the ranks in turn; NaN if there are none,
+ * or none any more. */
 static double held_out_loss(model *m, corpus *data)
 {
     const options *o = m->o;

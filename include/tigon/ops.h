@@ -277,9 +277,10 @@ TG_API tg_status tg_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *ar
 
 /*   With a = s(alpha u), g = dy * down_multiplier:
  *   dup = g u a,   dgate = g (v + up_offset) (a + alpha u a (1 - a)) gate_multiplier
- *   Where |up| exceeds the limit dup is 0, and where gate does dgate is; at the limit itself neither
- *   is.
- *   dgate may be gate, dup may be up. With interleaved = 1, dgate [..,2F] has both, and dup is NULL.
+ *   Where |up| exceeds the limit dup is 0, and where gate does dgate is; at the
+ *   limit itself neither is.
+ *   dgate may be gate, dup may be up. With interleaved = 1, dgate [..,2F] has
+ *   both, and dup is NULL.
  *   y [..,F] T, or NULL: the result of forward, computed again if it was not kept; y may be dy.
  */
 TG_API tg_status tg_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
@@ -300,7 +301,8 @@ TG_API tg_status tg_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args
  *   exact = 0, with s = 1 / (1 + exp(-u)): gelu'(a) = s + a s (1 - s) u',
  *   u' = 2 sqrt(2 / pi) (1 + 0.134145 a^2).
  *   exact = 1: gelu'(a) = erfc(-a / sqrt(2)) / 2 + a exp(-a^2 / 2) / sqrt(2 pi).
- *   dgate may be gate, dup may be up. With interleaved = 1, dgate [..,2F] has both, and dup is NULL.
+ *   dgate may be gate, dup may be up. With interleaved = 1, dgate [..,2F] has
+ *   both, and dup is NULL.
  */
 TG_API tg_status tg_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
 
@@ -361,9 +363,9 @@ TG_API tg_status tg_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_
 enum { TG_HALVES = 0, TG_ADJACENT = 1, TG_ADJACENT_TO_HALVES = 2 };
 
 /* rope: rotary position embedding.
- *   Of each row, the elements from rotary_start to rotary_start + r, with r = rotary_dim, are rotated
- *   in h = r / 2 pairs; all other elements are copied. Pair d, for d < h, is rotated by the angle in
- *   column d of the tables at position p = position_offset + s:
+ *   Of each row, the elements from rotary_start to rotary_start + r, with r = rotary_dim, are
+ *   rotated in h = r / 2 pairs; all other elements are copied. Pair d, for d < h, is rotated by the
+ *   angle in column d of the tables at position p = position_offset + s:
  *     first'  = first cos[p,d] - second sin[p,d]
  *     second' = second cos[p,d] + first sin[p,d]
  *   pairing says where the two elements lie, counted from rotary_start:
@@ -373,8 +375,8 @@ enum { TG_HALVES = 0, TG_ADJACENT = 1, TG_ADJACENT_TO_HALVES = 2 };
  *   inverse: 1 rotates by the negative angle and exchanges before and after. Where
  *   cos^2 + sin^2 = 1, that undoes the rotation.
  *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; any strides but a
- *   contiguous last dimension. yq may be q and yk may be k, except with TG_ADJACENT_TO_HALVES, which
- *   moves elements.
+ *   contiguous last dimension. yq may be q and yk may be k, except with TG_ADJACENT_TO_HALVES,
+ *   which moves elements.
  *   cos, sin [P,C], [1,P,C] or [B,P,C] with P >= position_offset + S and C >= h, W; only their
  *   first h columns are read.
  *   rotary_dim: even, at most D - rotary_start; 0 means D - rotary_start, less 1 if that is odd.
@@ -384,7 +386,8 @@ enum { TG_HALVES = 0, TG_ADJACENT = 1, TG_ADJACENT_TO_HALVES = 2 };
  */
 TG_API tg_status tg_rope_forward(tg_ctx *ctx, const tg_rope_forward_args *args);
 
-/*   The transposed map, which is that of the forward with the other value of inverse. With TG_HALVES:
+/*   The transposed map, which is that of the forward with the other value of
+ *   inverse. With TG_HALVES:
  *   dx[d] = g[d] cos + g[d+h] sin,   dx[d+h] = g[d+h] cos - g[d] sin.
  *   The options are those of the forward. dq may be dyq and dk may be dyk, except with
  *   TG_ADJACENT_TO_HALVES.

@@ -59,9 +59,9 @@ typedef struct ascsim_options {
     uint64_t seed;   /* 0: instructions run as soon as they may; else a permuted legal schedule */
     ascsim_timing timing;
     int trace; /* keep every instruction of all launches: for ascsim_write_profile() and _trace() */
-    /* for large launches whose times alone are asked for: nothing is copied, computed or checked, so
-     * that what a kernel does may depend only on what its plain loads read from memory that the host
-     * has filled */
+    /* for large launches whose times alone are asked for: nothing is copied, computed or checked,
+     * so that what a kernel does may depend only on what its plain loads read from memory that
+     * the host has filled */
     int times_only;
     int64_t ub_bytes; /* usable bytes of UB; 0: the chip's */
     /* asc_fma, asc_mul_add and asc_axpy round the product before the sum: which of both a chip does

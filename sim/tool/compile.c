@@ -139,7 +139,8 @@ static int own_headers(const char *compiler, char *folder, size_t size)
     return (!told || pclose(told) == 0) && found;
 }
 
-/* The compiler, its options and what lint was given; each run puts its own behind. Returns how many. */
+/* The compiler, its options and what lint was given; each run puts its own behind.
+ * Returns how many. */
 static int lint_command(char **list, char *flags, const char *compiler, char *include,
                         char *headers, int argc, char **argv)
 {

@@ -1,5 +1,5 @@
-/* foreign.c - what a kernel says beside the list of calls: a built-in function of the compiler, which needs no declaration, or
- * instructions of the machine that it is compiled on. */
+/* foreign.c - what a kernel says beside the list of calls: a built-in function of the compiler,
+ * which needs no declaration, or instructions of the machine that it is compiled on. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

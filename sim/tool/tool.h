@@ -18,8 +18,9 @@ int tool_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The value of an option: argv[++*at]; NULL after saying that it is missing. */
 const char *tool_value(int argc, char **argv, int *at);
 
-/* foreign.c: how much of a kernel's own source, as `compile` with -E lets it be read, calls something that no header declares;
- * each is told. headers: the folder of those that may. -1: the compiler did not run. */
+/* foreign.c: how much of a kernel's own source, as `compile` with -E lets it be read, calls
+ * something that no header declares; each is told. headers: the folder of those that may. -1: the
+ * compiler did not run. */
 int tool_foreign(char *const compile[], const char *headers);
 
 /* signature.c: a parameter of a kernel. bytes: of an integer, a float, or what a pointer points at;

@@ -1,11 +1,13 @@
-/* The check of every call that follows from the schema: forms of tensors, one device, overlaps, options. */
+/* The check of every call that follows from the schema: forms of tensors, one device,
+ * overlaps, options. */
 #include <float.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/core.h"
 
-/* The last dimension of an input may repeat one element, and that of a small tensor may be anything: implementations see a copy. */
+/* The last dimension of an input may repeat one element, and that of a small tensor may be
+ * anything: implementations see a copy. */
 static int last_stride_fits(const tensor_slot *slot, int64_t stride)
 {
     const int small = slot->rule->seen >= TG_SEEN_T_OR_F32;
@@ -24,7 +26,8 @@ static tg_status measure_any(int id, const tensor_slot *slot, const tg_tensor *t
                        t->ndim);
     /* Offset of the last element, number of elements, the same without sizes of zero. */
     int64_t last = 0, count = 1, volume = 1;
-    /* Implementations multiply strides with sizes of elements, even where a size of 1 voids the stride. */
+    /* Implementations multiply strides with sizes of elements, even where a size of 1
+     * voids the stride. */
     const int64_t limit = INT64_MAX / 16;
     for (int i = t->ndim - 1; i >= 0; i--) {
         const int64_t n = t->shape[i];

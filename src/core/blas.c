@@ -1,4 +1,5 @@
-/* src/core/blas.c - finds a BLAS and holds it to the thread that calls it, since its callers cut the work themselves. */
+/* src/core/blas.c - finds a BLAS and holds it to the thread that calls it, since its callers cut
+ * the work themselves. */
 #include "core/blas.h"
 
 #include <dlfcn.h>

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* For tg_impl.needs: the implementation uses all that the process may. A context with a lower ceiling does not
- * run it. */
+/* For tg_impl.needs: the implementation uses all that the process may. A context with a lower
+ * ceiling does not run it. */
 #define TG_CPU_PROCESS ((uint64_t)1 << 63)
 
 /* Features of the machine below TIGON_CPU_MAX, as it was when the first context was made. */

@@ -5,7 +5,8 @@
 
 #include "core/core.h"
 
-/* A backend that is ready. Its device's memory is reached through it, or through another of the device that is. */
+/* A backend that is ready. Its device's memory is reached through it, or through another of
+ * the device that is. */
 static void serve(tg_ctx *ctx, int backend)
 {
     const tg_backend *const b = &tg_registry_backend(backend)->table, *other;

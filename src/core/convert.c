@@ -1,5 +1,5 @@
-/* Small tensors of types, and strides, that implementations do not take: what they see in their place, by the columns `types`
- * and `layout` of ops.def. convert_data.c makes it. */
+/* Small tensors of types, and strides, that implementations do not take: what they see in their
+ * place, by the columns `types` and `layout` of ops.def. convert_data.c makes it. */
 #include <stdio.h>
 #include <string.h>
 

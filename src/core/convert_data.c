@@ -1,4 +1,5 @@
-/* The elements of tensors that implementations see otherwise than their caller gave them: there, in workspace, and back. */
+/* The elements of tensors that implementations see otherwise than their caller gave them: there, in
+ * workspace, and back. */
 #include <string.h>
 
 #include "core/core.h"

@@ -49,7 +49,8 @@ const reg_backend *tg_registry_backend(int backend);
 int tg_registry_backend_by_vendor(const char *vendor);
 const reg_backend *tg_registry_backend_given(const tg_backend *given);
 int tg_backend_serves(int backend, const char *device); /* without being named */
-/* Takes a checked table, a copy of `given`; impls may differ from table->impls. Callers hold the load lock. */
+/* Takes a checked table, a copy of `given`; impls may differ from table->impls. Callers
+ * hold the load lock. */
 tg_status tg_registry_add(const tg_backend *table, const tg_backend *given, const tg_impl *impls,
                           void *handle, const char *path);
 /* A device without a backend gets the one that lies beside this library, if any. */
@@ -77,9 +78,11 @@ extern const tg_host tg_host_services;
 uint64_t tg_cpu_features(void);
 /* Reads the ceiling of the process, see ceiling.h; once, from the registry. */
 void tg_cpu_open(void);
-/* 1 if the operating system lets this process use matrix units (TG_CPU_AMX), for which it has to be asked. */
+/* 1 if the operating system lets this process use matrix units (TG_CPU_AMX), for which
+ * it has to be asked. */
 int tg_cpu_permit_tiles(void);
-/* Those that the machine has but that do not pay: built-in implementations that need them come after others. */
+/* Those that the machine has but that do not pay: built-in implementations that need them
+ * come after others. */
 uint64_t tg_cpu_slow_features(void);
 /* The names of this architecture's levels, for messages. */
 const char *tg_cpu_levels(void);
@@ -111,7 +114,8 @@ typedef struct workspace {
     void *user;
 } workspace;
 
-/* Gives back what was allocated, on the host and on the device, since ctx->taken was `mark`; in a side nothing, as its join does. */
+/* Gives back what was allocated, on the host and on the device, since ctx->taken was `mark`; in a
+ * side nothing, as its join does. */
 void tg_workspace_release(tg_ctx *ctx, uint64_t mark);
 /* And until it was `last`. */
 void tg_workspace_release_until(tg_ctx *ctx, uint64_t mark, uint64_t last);
@@ -131,19 +135,22 @@ typedef struct side {
 
 /* An implementation has returned: if it has not joined its side, that is dropped. */
 void tg_side_left(tg_ctx *ctx);
-/* What the side has so far, and all that it will have, runs in the order of the calls: other than the device's own work follows. */
+/* What the side has so far, and all that it will have, runs in the order of the calls: other than
+ * the device's own work follows. */
 tg_status tg_side_in_order(tg_ctx *ctx);
 
 /* ---- memory.c ---- */
 
 tg_status tg_no_context(const char *function); /* TG_EINVAL: ctx is NULL */
 double tg_host_seconds(void);                  /* since some moment */
-/* The backend whose functions reach the device's memory; NULL: it is the host's, or nobody has them. */
+/* The backend whose functions reach the device's memory; NULL: it is the host's,
+ * or nobody has them. */
 const tg_backend *tg_ctx_memory(const tg_ctx *ctx);
 /* The device's workspace comes from that backend. */
 void tg_ctx_use_own_memory(tg_ctx *ctx);
 void tg_ctx_open_memory(tg_ctx *ctx);
-/* The context leaves the device: work has ended, its errors are dropped, scratch memory is given back. */
+/* The context leaves the device: work has ended, its errors are dropped, scratch
+ * memory is given back. */
 void tg_ctx_close_memory(tg_ctx *ctx);
 
 /* ---- slot.c: what backends keep for a context ---- */
@@ -222,7 +229,8 @@ static inline const route *tg_ctx_route(tg_ctx *ctx, int op, int on_device)
 }
 /* The list that governs an operator; NULL: automatic. */
 const impl_list *tg_ctx_list(const tg_ctx *ctx, int op);
-/* Settings, for messages that name who asks for them: a function, or a variable of the environment. op: -1 for all. */
+/* Settings, for messages that name who asks for them: a function, or a variable of the
+ * environment. op: -1 for all. */
 tg_status tg_ctx_use_list(tg_ctx *ctx, int op, const char *list, const char *who);
 tg_status tg_ctx_use_device(tg_ctx *ctx, const char *device, const char *who);
 tg_status tg_ctx_use_cpu_max(tg_ctx *ctx, const char *level, const char *who);

@@ -1,4 +1,5 @@
-/* Every call: resolve its options, check, choose an implementation, run it. The typed parts are expanded from ops.def. */
+/* Every call: resolve its options, check, choose an implementation, run it. The typed parts are
+ * expanded from ops.def. */
 #include <string.h>
 #include <time.h>
 
@@ -54,7 +55,8 @@ static uint64_t takes_bit(int op, const void *args)
     return UINT64_C(1) << tg_el(tg_type_of(slots[tg_op_tensors(op)->main]));
 }
 
-/* The operating system is asked for matrix units only when a call would use them: with them signals take more of a stack. */
+/* The operating system is asked for matrix units only when a call would use them: with them signals
+ * take more of a stack. */
 static int accepts(const reg_impl *impl, const void *args)
 {
     return (impl->impl.takes & takes_bit(impl->op, args)) &&
@@ -62,7 +64,8 @@ static int accepts(const reg_impl *impl, const void *args)
            (!(impl->impl.needs & TG_CPU_AMX) || tg_cpu_permit_tiles());
 }
 
-/* Core cannot read device memory: what it would have to convert there it does not, unless the device's backend does. */
+/* Core cannot read device memory: what it would have to convert there it does not, unless the
+ * device's backend does. */
 static int can_convert(const tg_ctx *ctx, int op, const void *args)
 {
     const tg_tensor *const *slots = args;
@@ -71,16 +74,16 @@ static int can_convert(const tg_ctx *ctx, int op, const void *args)
            (memory && memory->convert);
 }
 
-/* Plans what an implementation would see of arguments as a caller gives them. 0: it does not take them, or they cannot be
- * converted. */
+/* Plans what an implementation would see of arguments as a caller gives them. 0: it does not take
+ * them, or they cannot be converted. */
 static int plan_for(const tg_ctx *ctx, const reg_impl *impl, const void *args, conversions *c)
 {
     tg_plan_conversions(c, impl->op, args, !(impl->impl.takes & TG_TAKES_PLANES));
     return (c->count == 0 || can_convert(ctx, impl->op, args)) && accepts(impl, c->slots);
 }
 
-/* A message from within a call begins with the operator that was called, also if it comes from a part
- * or from the workspace. */
+/* A message from within a call begins with the operator that was called, also if it comes from a
+ * part or from the workspace. */
 static __attribute__((noinline)) tg_status say_who(const reg_impl *impl, tg_status status)
 {
     const char *name = tg_ops[impl->op].name, *message = tg_last_error();

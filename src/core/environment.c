@@ -127,7 +127,8 @@ static void compare(search *s, const char *known)
     s->nearest = known;
 }
 
-/* Whether TIGON_<DEVICE>_... may be a name of a backend that is loaded when its device is chosen, which tells its names then. */
+/* Whether TIGON_<DEVICE>_... may be a name of a backend that is loaded when its device is chosen,
+ * which tells its names then. */
 static int is_of_backend_beside(const char *name, size_t length)
 {
     char device[32], path[4096];

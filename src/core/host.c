@@ -3,8 +3,9 @@
 
 #include "core/core.h"
 
-/* Device memory that tensors of the call span, and its copy on the host. Tensors whose spans meet, such as neighbouring columns
- * of one buffer, share one, so that none brings back what another has overwritten. */
+/* Device memory that tensors of the call span, and its copy on the host. Tensors whose spans
+ * meet, such as neighbouring columns of one buffer, share one, so that none brings back what
+ * another has overwritten. */
 typedef struct region {
     const char *low, *high;
     char *host;

@@ -1,4 +1,5 @@
-/* Memory of a context's device: its backend's functions, or the C library's where it is the host's. */
+/* Memory of a context's device: its backend's functions, or the C library's where
+ * it is the host's. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

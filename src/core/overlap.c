@@ -1,6 +1,6 @@
-/* Which outputs may share memory with other tensors: none, but for the very view that ops.def allows,
- * and for columns beside each other in one buffer. Asked only where spans meet or an output has
- * strides. */
+/* Which outputs may share memory with other tensors: none, but for the very view that ops.def
+ * allows, and for columns beside each other in one buffer. Asked only where spans meet or an
+ * output has strides. */
 #include "core/core.h"
 
 /* An output's elements are distinct: each stride, in rising order, steps over all that lies below

@@ -177,7 +177,8 @@ static tg_status check_table(const char *path, const tg_backend *b)
     return TG_OK;
 }
 
-/* A table from outside takes its place in the registry. handle: of dlopen, NULL for the program's own. */
+/* A table from outside takes its place in the registry. handle: of dlopen, NULL for
+ * the program's own. */
 static tg_status take(const char *path, const tg_backend *from, void *handle)
 {
     tg_backend table;

@@ -1,4 +1,5 @@
-/* Backends and implementations: what is built in, what plug-ins add. Entries are only ever appended. */
+/* Backends and implementations: what is built in, what plug-ins add. Entries are
+ * only ever appended. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

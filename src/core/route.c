@@ -1,5 +1,5 @@
-/* Which implementations a call tries, and in which order: by the lists that a context was given, or by
- * its device. */
+/* Which implementations a call tries, and in which order: by the lists that a context was given,
+ * or by its device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,8 +120,8 @@ static tg_status add_word(const char *word, void *arg)
     return TG_OK;
 }
 
-/* The device's plug-ins, last loaded first; then cpu's; then what is built in: cpu, ref. Strict contexts of an accelerator take
- * compositions alone of these. */
+/* The device's plug-ins, last loaded first; then cpu's; then what is built in: cpu, ref. Strict
+ * contexts of an accelerator take compositions alone of these. */
 static void add_automatic(route_build *b)
 {
     enum { CPU, REF, FIRST_PLUGIN };

@@ -1,5 +1,5 @@
-/* src/core/schema.h - what follows from ops.def for every call: its arguments in the form that checks
- * read, the checks, and the tensors that implementations see in place of the caller's. */
+/* src/core/schema.h - what follows from ops.def for every call: its arguments in the form that
+ * checks read, the checks, and the tensors that implementations see in place of the caller's. */
 #ifndef TG_CORE_SCHEMA_H
 #define TG_CORE_SCHEMA_H
 
@@ -51,8 +51,8 @@ typedef struct op_options {
 extern op_options tg_option_lists[TG_OP_COUNT];
 void tg_schema_open(void); /* fills both forms; once, from the registry */
 
-/* The arguments with their options resolved: args itself where they are already, else `copy`, of MAX_ARGS
- * slots, written from it. Once a call: what is resolved may be zero. */
+/* The arguments with their options resolved: args itself where they are already, else `copy`, of
+ * MAX_ARGS slots, written from it. Once a call: what is resolved may be zero. */
 const void *tg_resolve_options(int op, const void *args, uint64_t *copy);
 uint64_t tg_zero_bits(tg_arg_kind kind); /* of TG_ZERO in a slot */
 
@@ -70,9 +70,11 @@ typedef struct span {
     const char *low, *high;
 } span;
 
-/* Checks args, resolved, by the schema; tells where the tensors lie (TG_DEVICE_CPU if there are none). */
+/* Checks args, resolved, by the schema; tells where the tensors lie (TG_DEVICE_CPU
+ * if there are none). */
 tg_status tg_check_schema(int op, const void *args, int *device_type);
-/* Elements from the first to behind the last of dimensions [first, ndim), none of them of size 0. */
+/* Elements from the first to behind the last of dimensions [first, ndim), none
+ * of them of size 0. */
 int64_t tg_reach_of(const tg_tensor *t, int first);
 /* spans: of the operator's tensors in the order of tg_op_tensors(). */
 tg_status tg_check_overlap(int op, const span *spans);
@@ -98,8 +100,8 @@ void tg_usual_types(const tg_type_rule *rule, int *usual);
 /* Types, of the tensors whose rule says all. Here and below, args are resolved and have passed
  * tg_check_schema(). */
 tg_status tg_check_types(int op, const void *args);
-/* 1 if implementations take a tensor of these strides as it is, by its layout in ops.def. even: of PLANES, only those of one
- * stride. */
+/* 1 if implementations take a tensor of these strides as it is, by its layout in ops.def. even: of
+ * PLANES, only those of one stride. */
 int tg_layout_fits(int layout, const tg_tensor *t, int even);
 /* 1 if every implementation sees the tensors as they are. */
 int tg_is_canonical(int op, const void *args);

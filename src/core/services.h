@@ -63,15 +63,16 @@ static inline double tg_times_factor(double scale, const tg_tensor *factor)
 /* Processors of the machine, whatever of them a process or a context may use. */
 int tg_processors(void);
 
-/* 64-byte aligned scratch, given back by itself when the running implementation returns, or earlier by
- * tg_workspace_free. Called from the implementation's own thread only, never from inside parallel_for. NULL
- * with the error set if there is none. */
+/* 64-byte aligned scratch, given back by itself when the running implementation returns, or earlier
+ * by tg_workspace_free. Called from the implementation's own thread only, never from inside
+ * parallel_for. NULL with the error set if there is none. */
 void *tg_workspace(tg_ctx *ctx, size_t bytes);
 void tg_workspace_free(tg_ctx *ctx, void *ptr);
 /* The same where a tensor lies: of the host, or of the context's device. */
 void *tg_workspace_beside(tg_ctx *ctx, const tg_tensor *t, size_t bytes);
 
-/* A lock that fork() waits for, so that it is free in the child. Once a lock, before it is first taken. */
+/* A lock that fork() waits for, so that it is free in the child. Once a lock, before
+ * it is first taken. */
 void tg_lock_across_fork(pthread_mutex_t *lock);
 
 /* Beside the features of tigon/backend.h: products of bf16 in matrix units, on processors that have

@@ -1,5 +1,5 @@
-/* src/core/shape.h - shapes of arguments: the column `shape` of ops.def, read once into lists of names that every call is held
- * against. ops.def tells what the column means.
+/* src/core/shape.h - shapes of arguments: the column `shape` of ops.def, read once into lists of
+ * names that every call is held against. ops.def tells what the column means.
  */
 #ifndef TG_CORE_SHAPE_H
 #define TG_CORE_SHAPE_H
@@ -117,7 +117,8 @@ static inline int tg_same_lists(shape_range a, shape_range b)
     return a.first == b.first && a.count == b.count;
 }
 
-/* shape_read.c: adds what a text says to `shapes`, whose operator is op. -1 if it cannot be read. */
+/* shape_read.c: adds what a text says to `shapes`, whose operator is op. -1 if
+ * it cannot be read. */
 int tg_shape_read(op_shapes *shapes, const tg_op_info *op, const char *text, shape_rule *rule);
 
 /* shape.c */
@@ -128,10 +129,11 @@ void tg_shape_begin(const op_shapes *shapes, shape_sizes *z, const uint64_t *slo
 shape_range tg_shape_range(const shape_rule *rule, const uint64_t *slots);
 /* The value of a dimension, -1 if a name in it is not known. */
 int64_t tg_shape_value(const op_shapes *shapes, const shape_sizes *z, int dim);
-/* The elements of a list, -1 if a name in it is not known, INT64_MAX if 64 bits do not hold them. */
+/* The elements of a list, -1 if a name in it is not known, INT64_MAX if 64 bits
+ * do not hold them. */
 int64_t tg_shape_elements(const op_shapes *shapes, const shape_sizes *z, const shape_list *list);
-/* The first dimension of t that is not as the list says, t->ndim if all are, -1 if their number cannot be right. Names that are not
- * known become so. */
+/* The first dimension of t that is not as the list says, t->ndim if all are, -1 if their number
+ * cannot be right. Names that are not known become so. */
 int tg_shape_match(const op_shapes *shapes, shape_sizes *z, const shape_list *list,
                    const tg_tensor *t);
 /* 1 if the tensor is as one of the lists says. */

@@ -1,10 +1,12 @@
-/* Shapes that follow from the column `shape` of ops.def: of outputs, and of whatever a program calls its sizes. */
+/* Shapes that follow from the column `shape` of ops.def: of outputs, and of whatever a
+ * program calls its sizes. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/shape.h"
 
-/* Writes the sizes of a list and returns their number; -1 if one is not known, or if there are too many. */
+/* Writes the sizes of a list and returns their number; -1 if one is not known, or if
+ * there are too many. */
 static int make(const op_shapes *s, const shape_sizes *z, const shape_list *list, int64_t *shape)
 {
     int64_t inner[TG_MAX_NDIM], more = 0;
@@ -42,7 +44,8 @@ static int has_shape(const tg_tensor *t)
     return 1;
 }
 
-/* The first tensor given, but for argument `but`, that has its shape by the same words; NULL if there is none. */
+/* The first tensor given, but for argument `but`, that has its shape by the same words; NULL
+ * if there is none. */
 static const tg_tensor *of_same_words(const op_shapes *s, shape_range words, int but,
                                       const uint64_t *slots)
 {
@@ -71,8 +74,8 @@ static void learn_factor(shape_sizes *z, const shape_sum *sum, int64_t size)
         tg_size_learn(z, term[first], size / factor);
 }
 
-/* Names that are not known yet stand for the sizes of a tensor: of several lists by the first of so many. Whether all sizes fit is
- * for the check of the call. */
+/* Names that are not known yet stand for the sizes of a tensor: of several lists by the first of so
+ * many. Whether all sizes fit is for the check of the call. */
 static void learn(const op_shapes *s, shape_sizes *z, shape_range range, const tg_tensor *t)
 {
     for (int k = 0; k < range.count; k++) {

@@ -1,5 +1,6 @@
-/* The good case of the check of shapes, which every call pays for. Which names are known when a tensor's turn comes is found out
- * once, so that a call has only to compare sizes and to remember them. Whatever is not plainly good goes to tg_shape_check().
+/* The good case of the check of shapes, which every call pays for. Which names are known when a
+ * tensor's turn comes is found out once, so that a call has only to compare sizes and to remember
+ * them. Whatever is not plainly good goes to tg_shape_check().
  */
 #include <string.h>
 
@@ -7,7 +8,8 @@
 
 /* ---- once ---- */
 
-/* Names by when they are known: always at this point of a call, or only if an optional tensor was given. */
+/* Names by when they are known: always at this point of a call, or only if an optional
+ * tensor was given. */
 typedef struct progress {
     uint32_t known, perhaps;
 } progress;

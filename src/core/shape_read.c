@@ -108,7 +108,8 @@ static int read_sum(reader *r)
 
 static shape_list read_list(reader *r);
 
-/* The number of the first of these lists among those of the operator, where the same ones are there once. */
+/* The number of the first of these lists among those of the operator, where the same
+ * ones are there once. */
 static int add_lists(reader *r, const shape_list *lists, size_t count)
 {
     op_shapes *s = r->s;

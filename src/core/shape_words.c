@@ -119,7 +119,8 @@ static const shape_list *list_of(const subject *x, int index)
     return NULL;
 }
 
-/* "the last dimension of x": of the first tensor that has a name among its sizes. 0 if there is none. */
+/* "the last dimension of x": of the first tensor that has a name among its sizes. 0
+ * if there is none. */
 static int add_source(words *w, const subject *x, int name)
 {
     for (int k = 0; k < x->index; k++) {
@@ -141,7 +142,8 @@ static int add_source(words *w, const subject *x, int name)
     return 0;
 }
 
-/* The first tensor that has *name among its sizes; NULL if there is none. tail: how many sizes are behind it there. */
+/* The first tensor that has *name among its sizes; NULL if there is none. tail: how many sizes
+ * are behind it there. */
 static const char *several_of(const subject *x, int name, int *tail)
 {
     for (int k = 0; k < x->index; k++) {
@@ -186,7 +188,8 @@ static void add_reason(words *w, const subject *x, const shape_list *list, const
         add(w, ": %" PRId64 " is %s", x->z->size[dim], from);
 }
 
-/* Of ~[...]: how many were expected, in any shape. found: the elements, or the rows, that there are. */
+/* Of ~[...]: how many were expected, in any shape. found: the elements, or the
+ * rows, that there are. */
 static void add_number(words *w, const subject *x, const shape_list *list, int64_t found,
                        const char *of)
 {

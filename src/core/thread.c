@@ -6,7 +6,8 @@
 #include "core/core.h"
 #include "core/parts.h"
 
-/* This thread called fork() and is the child's first: its team of OpenMP's threads stayed behind. */
+/* This thread called fork() and is the child's first: its team of OpenMP's
+ * threads stayed behind. */
 static _Thread_local int team_is_lost;
 
 void tg_threads_after_fork(void)
@@ -41,8 +42,9 @@ static void take_chunks(const job *j, share *s, int worker)
     }
 }
 
-/* Takes chunks until none is left: first the worker's own, which follow each other, so that what one chunk has read is in its cache for the
- * next, then what others have left. Libraries that use OpenMP by themselves (oneDNN) stay on this thread. */
+/* Takes chunks until none is left: first the worker's own, which follow each other, so that what
+ * one chunk has read is in its cache for the next, then what others have left. Libraries that use
+ * OpenMP by themselves (oneDNN) stay on this thread. */
 static void work(void *arg, int worker)
 {
     job *j = arg;
@@ -59,8 +61,8 @@ static void work(void *arg, int worker)
 /* Threads of this thread's last team: its next one needs no memory for them. */
 static _Thread_local int team;
 
-/* 0 if there may be no memory for a larger team. OpenMP's library takes it when a thread first needs a team of so many, and ends the
- * process if there is none. */
+/* 0 if there may be no memory for a larger team. OpenMP's library takes it when a thread first
+ * needs a team of so many, and ends the process if there is none. */
 static int team_fits(int threads)
 {
     enum { BESIDE = 1 << 20 /* bytes of a thread beside its stack */ };
@@ -73,8 +75,8 @@ static int team_fits(int threads)
     return tg_memory_is_left((size_t)threads * (stack + BESIDE));
 }
 
-/* The team is always the whole one: libgomp ends the threads that a smaller one leaves over, and makes them anew for the next that
- * is larger. */
+/* The team is always the whole one: libgomp ends the threads that a smaller one leaves over, and
+ * makes them anew for the next that is larger. */
 static void run_openmp(int threads, job *j)
 {
     team = threads;

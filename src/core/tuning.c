@@ -1,4 +1,5 @@
-/* tuning.c - how kernels of the CPU use memory: what differs from machine to machine. `tigon tune` measures it. */
+/* tuning.c - how kernels of the CPU use memory: what differs from machine to machine. `tigon
+ * tune` measures it. */
 #include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 #include "core/core.h"
 #include "simd/ahead.h"
 
-/* stream: outputs of more bytes are written past the caches, since they are gone from there before anyone reads them. */
+/* stream: outputs of more bytes are written past the caches, since they are gone from there before
+ * anyone reads them. */
 typedef struct tuning {
     int64_t stream;
     v_distances ahead;
@@ -23,19 +25,21 @@ static _Atomic int64_t stream_bytes;
 
 /* ---- the table ---- */
 
-/* x86: family and models of a maker, with so many processors at most, since what a cache keeps depends on how many share it. The first
- * line that fits counts; the last one fits all. */
+/* x86: family and models of a maker, with so many processors at most, since what a cache keeps
+ * depends on how many share it. The first line that fits counts; the last one fits all. */
 static const struct machine {
     const char *maker; /* as the processor says it; NULL: any */
     unsigned family, first, last;
     int processors;
     tuning of;
 } machines[] = {
-    /* Emerald Rapids, two cores of it: `tigon tune --rounds 15` finds outputs of 16 MiB, read next, 1.2 to 1.3 times as fast when written
-     * past the caches, those of 8 MiB as fast either way, and other distances less than 1 % faster */
+    /* Emerald Rapids, two cores of it: `tigon tune --rounds 15` finds outputs of 16 MiB, read next,
+     * 1.2 to 1.3 times as fast when written past the caches, those of 8 MiB as fast either way, and
+     * other distances less than 1 % faster */
     {"GenuineIntel", 6, 207, 207, 2, {8 << 20, {2048, 8192, 16384}}},
-    /* 16 cores of one, with 300 MiB of last cache: `tigon tune --rounds 15`, three times on two machines, finds outputs of 16 to 64 MiB, read
-     * next, 1.28, 1.32 and 1.37 times as fast in the caches, and other distances less than 1 % faster */
+    /* 16 cores of one, with 300 MiB of last cache: `tigon tune --rounds 15`, three times on two
+     * machines, finds outputs of 16 to 64 MiB, read next, 1.28, 1.32 and 1.37 times as fast in the
+     * caches, and other distances less than 1 % faster */
     {"GenuineIntel", 6, 207, 207, 16, {64 << 20, {2048, 8192, 16384}}},
     /* chosen on two cores of a Cascade Lake */
     {NULL, 0, 0, 0, INT_MAX, {16 << 20, {2048, 8192, 16384}}},

@@ -1,4 +1,5 @@
-/* src/core/view.h - tensors over parts of other tensors, for implementations that call other operators. */
+/* src/core/view.h - tensors over parts of other tensors, for implementations that
+ * call other operators. */
 #ifndef TG_CORE_VIEW_H
 #define TG_CORE_VIEW_H
 

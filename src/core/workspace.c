@@ -1,5 +1,5 @@
-/* Scratch memory of a context, on the host and on its device: a small caching allocator. Freed blocks are kept and reused by
- * best fit. */
+/* Scratch memory of a context, on the host and on its device: a small caching allocator. Freed
+ * blocks are kept and reused by best fit. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -36,7 +36,8 @@ static size_t beyond_alignment(const void *p)
     return (uintptr_t)p % ALIGNMENT;
 }
 
-/* Memory of the allocator. One that aligns to less than we do is asked for so much more, from the first time on. */
+/* Memory of the allocator. One that aligns to less than we do is asked for so much more, from
+ * the first time on. */
 static void *given_memory(workspace *w, size_t bytes)
 {
     const tg_alloc_fn alloc = w->alloc ? w->alloc : default_alloc;

@@ -5,13 +5,14 @@
 
 #include "core/parts.h"
 
-/* Of logits. The CPU: with the products' workspace about 64 MiB, or as much as the sums of a 16-bit dweight take; many processors
- * need more, so that the factors of the products, which are packed for each chunk, are used by enough rows. Another device: with
- * fewer rows a chunk the sums of dweight, read and written with each, take longer than the products. */
+/* Of logits. The CPU: with the products' workspace about 64 MiB, or as much as the sums of a 16-bit
+ * dweight take; many processors need more, so that the factors of the products, which are packed
+ * for each chunk, are used by enough rows. Another device: with fewer rows a chunk the sums of
+ * dweight, read and written with each, take longer than the products. */
 enum { CPU_BYTES = 56 << 20, PROCESSOR_BYTES = 16 << 20, DEVICE_BYTES = 1 << 30 };
 
-/* Where losses run beside products: so many chunks at least, if they have so many rows; and so many rows in a part of one, which
- * are shared out among many cores. */
+/* Where losses run beside products: so many chunks at least, if they have so many rows; and so many
+ * rows in a part of one, which are shared out among many cores. */
 enum { BESIDE_CHUNKS = 2, BESIDE_ROWS = 512, PART_ROWS = 256 };
 
 static int64_t chunks_of(int64_t rows, int64_t row_bytes, int64_t bytes)
@@ -185,8 +186,8 @@ static tg_status run_loss(const fused_linear *l, const fused_linear_steps *steps
     return TG_OK;
 }
 
-/* Each chunk's loss beside the gradients of the chunk before it, and then the logits of the chunk behind it, which lie where
- * those of the chunk before lay. */
+/* Each chunk's loss beside the gradients of the chunk before it, and then the logits of the chunk
+ * behind it, which lie where those of the chunk before lay. */
 static tg_status run_beside(const fused_linear *l, const fused_linear_steps *steps, void *state)
 {
     const int64_t rows = l->rows_of_x.rows;

@@ -1,5 +1,6 @@
-/* src/fused_linear/fused_linear.h - what compositions over the logits of a linear layer share: their rows go in chunks, so that the
- * logits of one chunk alone exist at a time, and what the chunks leave is added up. Calls of operators alone, on any device. */
+/* src/fused_linear/fused_linear.h - what compositions over the logits of a linear layer share:
+ * their rows go in chunks, so that the logits of one chunk alone exist at a time, and what the
+ * chunks leave is added up. Calls of operators alone, on any device. */
 #ifndef TG_FUSED_LINEAR_H
 #define TG_FUSED_LINEAR_H
 
@@ -19,17 +20,19 @@ typedef struct fused_linear {
     int beside;          /* losses run beside products: two chunks are in memory */
     int64_t part_rows,
         parts; /* the loss is computed, and summed up, in parts of a chunk; of all parts */
-    /* set by fused_linear_upstream() if it replaces dloss: what gradients are multiplied with when they are complete, and dx of a
-     * chunk before that */
+    /* set by fused_linear_upstream() if it replaces dloss: what gradients are multiplied with when
+     * they are complete, and dx of a chunk before that */
     const tg_tensor *factor;
     float *dx32;
     view size, level; /* of dloss: its root mean square, and what is left without it */
-    /* set by fused_linear_sums(), if dweight is of 16 bits and there are several chunks, or if there is a factor */
+    /* set by fused_linear_sums(), if dweight is of 16 bits and there are several chunks, or if
+     * there is a factor */
     float *sum_weight;
 } fused_linear;
 
-/* Equal parts of the fewest chunks whose rows, of row_bytes each, fit so many bytes, 0: as many as suit the device; a row at least. Where
- * losses run beside products there are two chunks at a time, which share the bytes. */
+/* Equal parts of the fewest chunks whose rows, of row_bytes each, fit so many bytes, 0: as many as
+ * suit the device; a row at least. Where losses run beside products there are two chunks at a time,
+ * which share the bytes. */
 void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes);
 
 /* Whose memory the chunk of row `first` has: 0, or of two chunks 0 or 1. */
@@ -51,26 +54,29 @@ static inline int64_t fused_linear_lines(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* f16 has so few exponents that gradients of logits must be scaled to meet them. Where dloss lies on a device, whose host cannot see how
- * large it is, it is divided by its root mean square, computed there, by which the complete gradients are then multiplied. Nothing
- * for other types and a dloss of the host. Between fused_linear_cut() and fused_linear_sums(). */
+/* f16 has so few exponents that gradients of logits must be scaled to meet them. Where dloss lies
+ * on a device, whose host cannot see how large it is, it is divided by its root mean square,
+ * computed there, by which the complete gradients are then multiplied. Nothing for other types and
+ * a dloss of the host. Between fused_linear_cut() and fused_linear_sums(). */
 tg_status fused_linear_upstream(fused_linear *l);
 
-/* Memory for the f32 sums of a gradient that is rounded, and multiplied by the factor, once, behind the last chunk; *sums stays NULL where
- * none are needed. */
+/* Memory for the f32 sums of a gradient that is rounded, and multiplied by the factor, once, behind
+ * the last chunk; *sums stays NULL where none are needed. */
 tg_status fused_linear_sums(const fused_linear *l, const tg_tensor *t, float **sums);
 
 /* What the gradient of the logits of rows from `first` on adds to dx and dweight. x: these rows. */
 tg_status fused_linear_gradients(const fused_linear *l, int64_t first, const view *x,
                                  const view *dlogits);
 
-/* to = the sum of `count` f32 tensors of its shape that follow each other where it lies, times the factor if there is one, with accumulate
+/* to = the sum of `count` f32 tensors of its shape that follow each other where it lies, times the
+ * factor if there is one, with accumulate
  * added to what it holds. Nothing if one of parts and to is NULL. */
 tg_status fused_linear_add_up(const fused_linear *l, const float *parts, int64_t count,
                               const tg_tensor *factor, tg_tensor *to, int64_t accumulate);
 
-/* What is done with `rows` rows from `first` on, a chunk, or for the loss a part of one: their logits, the loss and the gradient of the
- * logits, the other gradients. Then what is left to do once. */
+/* What is done with `rows` rows from `first` on, a chunk, or for the loss a part of one:
+ * their logits, the loss and the gradient of the logits, the other gradients. Then what
+ * is left to do once. */
 typedef struct fused_linear_steps {
     tg_status (*project)(void *state, int64_t first, int64_t rows);
     tg_status (*loss)(void *state, int64_t first, int64_t rows);
@@ -78,8 +84,9 @@ typedef struct fused_linear_steps {
     tg_status (*finish)(void *state);
 } fused_linear_steps;
 
-/* The steps for every chunk, once even without rows: outputs may have to become zero. Then dweight's sums are rounded, and the
- * rest is finished. All of it twice, first to reserve the memory of its calls (core/parts.h). */
+/* The steps for every chunk, once even without rows: outputs may have to become zero. Then
+ * dweight's sums are rounded, and the rest is finished. All of it twice, first to reserve the
+ * memory of its calls (core/parts.h). */
 tg_status fused_linear_run(const fused_linear *l, const fused_linear_steps *steps, void *state);
 
 #endif

@@ -1,5 +1,6 @@
-/* fused_linear_ref.h - a row of a linear layer, plainly and in double precision, for the references. Rows are read as doubles, each
- * at once: what a reference takes, the checker takes for each case. */
+/* fused_linear_ref.h - a row of a linear layer, plainly and in double precision, for the
+ * references. Rows are read as doubles, each at once: what a reference takes, the checker
+ * takes for each case. */
 #ifndef TG_FUSED_LINEAR_REF_H
 #define TG_FUSED_LINEAR_REF_H
 
@@ -39,7 +40,8 @@ static inline void linear_ref_project(const linear_ref *l, const tg_rows *x, con
     }
 }
 
-/* What the gradient of a row's logits contributes: dx of this row, and to the sums of dweight, [classes, hidden]. Each may be absent. */
+/* What the gradient of a row's logits contributes: dx of this row, and to the sums of dweight,
+ * [classes, hidden]. Each may be absent. */
 static inline void linear_ref_contribute(const linear_ref *l, const double *dlogits,
                                          const tg_rows *x, const tg_rows *weight, int64_t row,
                                          const tg_rows *dx, double *sum_weight)

@@ -1,4 +1,5 @@
-/* src/gates/gates.h - what the gated activations have in common: gate and up in two tensors, or as neighbours in one. */
+/* src/gates/gates.h - what the gated activations have in common: gate and up in two tensors, or as
+ * neighbours in one. */
 #ifndef TG_GATES_H
 #define TG_GATES_H
 

@@ -1,4 +1,5 @@
-/* src/gemm/gemm_blas.c - products in f32 by a BLAS that is there when the program runs (core/blas.h), block by block. */
+/* src/gemm/gemm_blas.c - products in f32 by a BLAS that is there when the program runs
+ * (core/blas.h), block by block. */
 #include "core/blas.h"
 #include "core/ceiling.h"
 #include "core/parts.h"

@@ -1,6 +1,7 @@
-/* src/gemm/gemm_blocks.h - a product of matrices as products of blocks, for libraries that multiply. c is cut by the problem's sizes
- * and the number of the machine's processors, and each block is one product of the library on one thread, so that the bits do not
- * depend on the number of threads, and any executor will do.
+/* src/gemm/gemm_blocks.h - a product of matrices as products of blocks, for libraries that
+ * multiply. c is cut by the problem's sizes and the number of the machine's processors, and each
+ * block is one product of the library on one thread, so that the bits do not depend on the number
+ * of threads, and any executor will do.
  */
 #ifndef TG_GEMM_BLOCKS_H
 #define TG_GEMM_BLOCKS_H

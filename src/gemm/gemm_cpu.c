@@ -61,7 +61,8 @@ static int64_t panel_b(const product *g)
     return g->kb * NR;
 }
 
-/* ---- packing: out[p * width + w] = element of lane w and term p, zero for lanes past `lanes` ---- */
+/* ---- packing: out[p * width + w] = element of lane w and term p, zero for lanes
+ * past `lanes` ---- */
 
 /* Terms are rows in memory: lanes lie side by side. A vector may run past the width: what it
  * writes there is overwritten by the next term's, and the buffers have room behind the last. */

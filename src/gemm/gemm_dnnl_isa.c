@@ -1,6 +1,6 @@
-/* src/gemm/gemm_dnnl_isa.c - what oneDNN may use of the processor. It has one limit for the whole process,
- * which holds from its first primitive on: here it is set to the process's ceiling, TIGON_CPU_MAX,
- * whatever ONEDNN_MAX_CPU_ISA says.
+/* src/gemm/gemm_dnnl_isa.c - what oneDNN may use of the processor. It has one limit for the whole
+ * process, which holds from its first primitive on: here it is set to the process's ceiling,
+ * TIGON_CPU_MAX, whatever ONEDNN_MAX_CPU_ISA says.
  */
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* src/gemm/gemm_dnnl_matmul.c - one bf16 product of oneDNN: its matmul primitive. Every difference between oneDNN 2.6 and 3.x is
- * here.
+/* src/gemm/gemm_dnnl_matmul.c - one bf16 product of oneDNN: its matmul primitive. Every difference
+ * between oneDNN 2.6 and 3.x is here.
  *
  * Primitives are costly to make, so a table keeps the last ones used, shared by all threads. They
  * use scratch memory of the caller.
@@ -148,7 +148,8 @@ static tg_status make_matmul(const call *w, gemm_matmul **made)
     const char *name = "";
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name);
     gemm_matmul *m = calloc(1, sizeof *m);
-    /* Plain loops: the portable implementation is faster. no case: oneDNN has kernels for all where it is asked */
+    /* Plain loops: the portable implementation is faster. no case: oneDNN has kernels for all
+     * where it is asked */
     if (!strncmp(name, "ref", 3))
         status = TG_EUNSUPPORTED;
     else

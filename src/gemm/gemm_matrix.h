@@ -1,4 +1,5 @@
-/* src/gemm/gemm_matrix.h - the matrices of a product, and how it is cut, for the implementations of our own. */
+/* src/gemm/gemm_matrix.h - the matrices of a product, and how it is cut, for the
+ * implementations of our own. */
 #ifndef TG_GEMM_MATRIX_H
 #define TG_GEMM_MATRIX_H
 
@@ -41,8 +42,9 @@ SIMD_INLINE matrix matrix_of(const tg_tensor *t, int64_t trans, int64_t index)
     return (matrix){gemm_data(t, index), (el)tg_el(tg_type_of(t)), trans != 0, gemm_stride(t)};
 }
 
-/* 1 if each product of a batch is the work of one thread, with scratch memory of its own: where it has too little work to be shared, or
- * where nearly all threads have something to do until the end. Otherwise all threads work on one after the other. */
+/* 1 if each product of a batch is the work of one thread, with scratch memory of its own: where it
+ * has too little work to be shared, or where nearly all threads have something to do until the end.
+ * Otherwise all threads work on one after the other. */
 static inline int one_thread_each(const tg_gemm_args *args, int64_t threads)
 {
     enum { RESULTS = 1 << 18, FACTOR = 1 << 20, WORK = 1 << 20 /* multiplications of a thread */ };
@@ -53,7 +55,8 @@ static inline int one_thread_each(const tg_gemm_args *args, int64_t threads)
             4 * products >= 3 * threads * ceil_div(products, threads));
 }
 
-/* How many of such products are worth a task: as many as take some microseconds, of which each has some for itself. */
+/* How many of such products are worth a task: as many as take some microseconds, of which each
+ * has some for itself. */
 static inline int64_t products_of_task(const tg_gemm_args *args)
 {
     enum { TASK = 1 << 18, ITSELF = 1 << 14 /* multiplications */ };
@@ -70,7 +73,8 @@ static inline void share_work(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn
         fn(arg, 0, n, 0);
 }
 
-/* Multiplies number `index` of a batch by share_work(ctx, ...), in the scratch memory number `slot`. */
+/* Multiplies number `index` of a batch by share_work(ctx, ...), in the scratch
+ * memory number `slot`. */
 typedef void multiply_fn(const void *batch, tg_ctx *ctx, int64_t index, int64_t slot);
 
 typedef struct products {
@@ -85,7 +89,8 @@ static inline void multiply_alone(void *arg, int64_t begin, int64_t end, int wor
         p->multiply(p->batch, NULL, i, worker);
 }
 
-/* All products of a call. alone: one_thread_each(), and a slot for each thread; else there is slot 0. */
+/* All products of a call. alone: one_thread_each(), and a slot for each thread;
+ * else there is slot 0. */
 static inline void multiply_products(tg_ctx *ctx, const tg_gemm_args *args, int alone,
                                      multiply_fn *multiply, const void *batch)
 {

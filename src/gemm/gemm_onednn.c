@@ -1,9 +1,9 @@
 /* src/gemm/gemm_onednn.c - gemm's default implementation: oneDNN, 2.6 or 3.x.
  *
  * Each block of c is one product of oneDNN (gemm_blocks.h). f32 goes through dnnl_sgemm. It
- * multiplies an operand by alpha as it copies it, which may overflow, and so this takes an alpha of 1
- * alone. bf16 goes through the matmul primitive, on processors whose
- * bf16 products are faster than f32's; elsewhere the portable one, which converts as it packs, is.
+ * multiplies an operand by alpha as it copies it, which may overflow, and so this takes an alpha of
+ * 1 alone. bf16 goes through the matmul primitive, on processors whose bf16 products are faster
+ * than f32's; elsewhere the portable one, which converts as it packs, is.
  */
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
@@ -31,8 +31,9 @@ struct product {
 
 /* ---- without memory ----
  *
- * oneDNN takes memory of its own. If it finds none in the midst of a product it has not touched the block then, but others may
- * be written, so that it is too late for an error: plain loops compute what it does not.
+ * oneDNN takes memory of its own. If it finds none in the midst of a product it has not touched
+ * the block then, but others may be written, so that it is too late for an error: plain loops
+ * compute what it does not.
  * no case: oneDNN finds memory where the checker runs; tests/oom has it */
 static void plain_block(const product *g, const call *w, const char *a, const char *b, char *c)
 {
@@ -50,8 +51,9 @@ static void plain_block(const product *g, const call *w, const char *a, const ch
         }
 }
 
-/* oneDNN 2.6 has kernels that move the stack pointer into their own buffer on the heap. A signal that
- * the thread handled meanwhile would be written below it, over somebody's memory; so it waits. */
+/* oneDNN 2.6 has kernels that move the stack pointer into their own buffer on the heap. A
+ * signal that the thread handled meanwhile would be written below it, over somebody's
+ * memory; so it waits. */
 static void hold_signals(sigset_t *before)
 {
     sigset_t all;
@@ -88,7 +90,8 @@ static int multiply(const call *w, const char *a, const char *b, char *c)
                       w->ld_c) == dnnl_success;
 }
 
-/* Without memory for a block its rows are products of their own: those need none. no case: as above */
+/* Without memory for a block its rows are products of their own: those need none.
+ * no case: as above */
 static int run_sgemm(const product *g, const call *w, const char *a, const char *b, char *c,
                      int worker)
 {
@@ -107,8 +110,9 @@ static int run_sgemm(const product *g, const call *w, const char *a, const char 
     return 1; /* no case: as above */
 }
 
-/* dnnl_sgemm makes its kernels in a process's first products of two kinds: large ones, and those with few results of many terms. Only
- * from then on it returns an error where there is no memory. */
+/* dnnl_sgemm makes its kernels in a process's first products of two kinds: large ones,
+ * and those with few results of many terms. Only from then on it returns an error where
+ * there is no memory. */
 static struct {
     pthread_mutex_t lock;
     pthread_once_t once;
@@ -241,7 +245,8 @@ static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
     return run(ctx, &all);
 }
 
-/* A call of oneDNN takes longer than the portable kernel needs for a tiny product, unless that has nothing to fill its registers. */
+/* A call of oneDNN takes longer than the portable kernel needs for a tiny product, unless that has
+ * nothing to fill its registers. */
 static int accepts_batch(const tg_batched_gemm_args *args)
 {
     enum { TINY = 32 * 32 * 32, FEW = 8 /* rows or columns */ };

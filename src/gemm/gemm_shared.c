@@ -33,7 +33,8 @@ call gemm_block(const gemm_blocks *g, int64_t index, const char **a, const char 
     return block;
 }
 
-/* 1 to halve blocks of rows x cols, `blocks` of all products by now. Few processors get large blocks, of which they do more in a second. */
+/* 1 to halve blocks of rows x cols, `blocks` of all products by now. Few processors get large
+ * blocks, of which they do more in a second. */
 static int halve(int64_t blocks, int64_t rows, int64_t cols, int64_t k)
 {
     const int64_t processors = tg_processors(), side = rows > cols ? rows : cols;

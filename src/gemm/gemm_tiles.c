@@ -4,12 +4,12 @@
  * sums in f32. Both factors are packed into such tiles first, a's rows as they are, b's columns as
  * pairs of terms side by side, so that all forms of a product become one.
  *
- * The product is cut into steps of at most MB x NB results over KS terms, for which both factors are
- * packed; of any number of rows where a is multiplied as it lies. Then each task computes at most
- * ROWS x COLS results; what it reads stays in its L2 cache.
+ * The product is cut into steps of at most MB x NB results over KS terms, for which both factors
+ * are packed; of any number of rows where a is multiplied as it lies. Then each task computes at
+ * most ROWS x COLS results; what it reads stays in its L2 cache.
  *
- * A result adds up its terms in one order, and the steps depend on the sizes alone, so that the bits
- * do not depend on the number of threads, as the cut into tasks does.
+ * A result adds up its terms in one order, and the steps depend on the sizes alone, so that the
+ * bits do not depend on the number of threads, as the cut into tasks does.
  *
  * Of a batch, small products are one thread's each, which does all of this by itself.
  */
@@ -111,8 +111,8 @@ SIMD_INLINE void store_tile(vi row[VL], int transpose, uint16_t *out)
         memcpy(out + i * TERMS, &row[i], sizeof row[i]);
 }
 
-/* Both tiles of a panel over the terms of a tile, by pairs of terms or by lanes; `lanes` and `terms`
- * are there. */
+/* Both tiles of a panel over the terms of a tile, by pairs of terms or by lanes; `lanes` and
+ * `terms` are there. */
 SIMD_INLINE void pack_unit(const char *src, int64_t stride, int terms_are_rows, int by_pairs,
                            int64_t lanes, int64_t terms, uint16_t *out)
 {
@@ -204,8 +204,8 @@ typedef struct task {
     int stream; /* `to` is written past the caches, and not read */
 } task;
 
-/* Sums of two panels, results (i, j) to (i + PANEL, j + PANEL) of the step, as tiles: two of columns
- * for the first rows, two for the others. Rows before `row` are written. */
+/* Sums of two panels, results (i, j) to (i + PANEL, j + PANEL) of the step, as tiles: two of
+ * columns for the first rows, two for the others. Rows before `row` are written. */
 typedef struct block {
     float sums[SUMS] __attribute__((aligned(LINE)));
     int64_t i, j, row;
@@ -235,7 +235,8 @@ SIMD_INLINE void write_row(el e, const task *t, const block *b, int64_t cols, in
     }
 }
 
-/* Rows to `end` of all columns, to which nothing is added. `stream`, a constant: past the caches. */
+/* Rows to `end` of all columns, to which nothing is added. `stream`, a
+ * constant: past the caches. */
 SIMD_INLINE void write_whole_rows(el e, int stream, const task *t, block *b, int64_t end)
 {
     const vf alpha = v_set(t->g->alpha);
@@ -269,7 +270,8 @@ SIMD_INLINE void write_rows(el e, const task *t, block *b, int64_t rows)
             write_row(e, t, b, cols, b->row);
 }
 
-/* Where the tiles of a panel lie: rows of a tile, its two tiles, and those of the next terms are so many bytes apart. */
+/* Where the tiles of a panel lie: rows of a tile, its two tiles, and those of the next terms are so
+ * many bytes apart. */
 typedef struct panel {
     const char *at;
     int64_t row, tile, unit;
@@ -290,8 +292,8 @@ static panel panel_of_a(const product *g, int64_t i)
 }
 
 /* The sums of `b` become panel x of a times panel y of b. Those of the block before are written
- * meanwhile, some rows after each tile, while the matrix unit multiplies. The compiler does not know
- * what memory tiles are loaded from: all of it must be written before. */
+ * meanwhile, some rows after each tile, while the matrix unit multiplies. The compiler does not
+ * know what memory tiles are loaded from: all of it must be written before. */
 SIMD_INLINE void multiply_panels(el e, const task *t, panel x, panel y, int64_t units, block *b,
                                  block *before)
 {
@@ -342,7 +344,8 @@ static void place_task(const product *g, int64_t n, int64_t *i, int64_t *j)
     *j = in_strip / high * g->cols;
 }
 
-/* Tasks begin to end, each along the rows of its results: the lines of memory that these are written to follow each other. */
+/* Tasks begin to end, each along the rows of its results: the lines of memory that these are
+ * written to follow each other. */
 SIMD_INLINE void compute_tasks(el e, const task *t, int64_t begin, int64_t end)
 {
     const product *g = t->g;
@@ -396,7 +399,8 @@ static void cut(product *g)
     g->cols = even_part(g->nb, cols, PANEL);
     const int64_t down = ceil_div(g->mb, g->rows), across = ceil_div(g->nb, g->cols);
     const int64_t share = ceil_div(down * across, threads);
-    /* What a task reads outweighs what it writes: the tasks of a thread should be as high as wide, to read less. */
+    /* What a task reads outweighs what it writes: the tasks of a thread should be as high as
+     * wide, to read less. */
     const int small = 16 * g->rows * g->cols < (g->rows + g->cols) * g->ks;
     g->strip = 1;
     while (small && 2 * g->strip * g->strip * g->rows <= share * g->cols && g->strip < down)
@@ -466,7 +470,8 @@ static int begins_lines(const tg_tensor *t)
     return bytes % LINE == 0;
 }
 
-/* Rows of a that are whole lines of terms are multiplied where they lie, unless one copy serves many columns. */
+/* Rows of a that are whole lines of terms are multiplied where they lie, unless one copy
+ * serves many columns. */
 static int lies_as_tiles(const tg_gemm_args *args, const product *g)
 {
     const int worth_a_copy = g->m <= MB && g->k <= KS && g->n >= MANY_COLUMNS;
@@ -474,7 +479,8 @@ static int lies_as_tiles(const tg_gemm_args *args, const product *g)
            !worth_a_copy;
 }
 
-/* A large c of few terms, whose writing the products do not hide, is written past the caches, if nothing is added to it. */
+/* A large c of few terms, whose writing the products do not hide, is written past the caches, if
+ * nothing is added to it. */
 static int streams(const tg_gemm_args *args)
 {
     enum { FEW_TERMS = 512 };

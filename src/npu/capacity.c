@@ -1,5 +1,5 @@
-/* capacity.c - how large the Unified Buffer is: what the caller, the environment, CANN or the table of
- * chips says. */
+/* capacity.c - how large the Unified Buffer is: what the caller, the environment, CANN or the
+ * table of chips says. */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* chips.c - the chips that are known. Their figures are those of the model, which has each with its source. */
+/* chips.c - the chips that are known. Their figures are those of the model, which has
+ * each with its source. */
 #include "npu/chips.h"
 
 #include <pthread.h>

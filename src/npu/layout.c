@@ -128,8 +128,8 @@ static int64_t first_fit(const ub_packing *p, const int *order, const int64_t *e
     return end;
 }
 
-/* Tries three orders of one row's buffers - large copies first, long-lived first, early first - and keeps the
- * tightest. */
+/* Tries three orders of one row's buffers - large copies first, long-lived first, early first - and
+ * keeps the tightest. */
 static void order_buffers(ub_packing *p)
 {
     enum { ORDERS = 3 };

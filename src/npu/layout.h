@@ -49,9 +49,9 @@ static inline int64_t power_below(int64_t n)
     return (int64_t)1 << (63 - __builtin_clzll((unsigned long long)n));
 }
 
-/* Who lies above whom. It grows from the problem alone, not from the room, and serves tiles of every
- * size: a buffer begins where the highest of those below it ends that live when it does. So a larger
- * tile never takes less room. */
+/* Who lies above whom. It grows from the problem alone, not from the room, and serves tiles of
+ * every size: a buffer begins where the highest of those below it ends that live when it does. So a
+ * larger tile never takes less room. */
 typedef struct ub_packing {
     const tg_ub_kernel *kernel;
     const tg_ub_problem *problem;

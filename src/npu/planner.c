@@ -103,8 +103,8 @@ typedef struct cutting {
     int copies;
 } cutting;
 
-/* The size of its tiles: what fits; less, for as many tiles in each block and for enough of them that
- * copies overlap with work; yet never so little that a copy is all latency. */
+/* The size of its tiles: what fits; less, for as many tiles in each block and for enough of them
+ * that copies overlap with work; yet never so little that a copy is all latency. */
 static int64_t tile_size(const cutting *c, tg_ub_layout *layout)
 {
     const int64_t rounds = ceil_div(ceil_div(c->size, c->most), c->blocks);

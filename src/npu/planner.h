@@ -9,8 +9,8 @@
 
 #include "tigon/npu.h"
 
-/* The tile and its layout of a problem that has rows and columns. Returns 0 if the smallest tile does
- * not fit, whose layout is filled then. */
+/* The tile and its layout of a problem that has rows and columns. Returns 0 if the smallest tile
+ * does not fit, whose layout is filled then. */
 int ub_choose(const tg_ub_kernel *kernel, const tg_ub_problem *problem, tg_ub_layout *layout);
 
 /* The layout of a tile of rows x columns, and the work that there is for it. */

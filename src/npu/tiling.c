@@ -1,5 +1,6 @@
-/* tiling.c - tg_ub_default_tiling(): Liger's sizes of blocks, for kernels that were tuned with them.
- * The arithmetic is floating point where Liger's is, in its order, so that the digits agree. */
+/* tiling.c - tg_ub_default_tiling(): Liger's sizes of blocks, for kernels that were
+ * tuned with them. The arithmetic is floating point where Liger's is, in its order, so
+ * that the digits agree. */
 #include <math.h>
 
 #include "tigon/backend.h"

@@ -1,4 +1,5 @@
-/* watch.c - who watches the launches of NPU kernels, or their records: backends tell, one program at a time listens to each. */
+/* watch.c - who watches the launches of NPU kernels, or their records: backends tell, one program
+ * at a time listens to each. */
 #include <pthread.h>
 
 #include "tigon/npu.h"

@@ -6,7 +6,7 @@
 
 typedef struct rope_options {
     int64_t rotary_dim, position_offset, rotary_start, pairing;
-    int inverse; /* the transposed map: the backward of a forward, and the forward of an inverse one */
+    int inverse; /* the transposed map: an inverse forward, or the backward of another */
 } rope_options;
 
 #define ROPE_OPTIONS(args, transposed)                                                 \
@@ -21,7 +21,8 @@ static inline int64_t rope_pairs(const rope_options *o, int64_t width)
     return (o->rotary_dim ? o->rotary_dim : width - o->rotary_start) / 2;
 }
 
-/* Where the elements of pair d lie, counted from rotary_start: first + d step, and `apart` behind it. */
+/* Where the elements of pair d lie, counted from rotary_start: first + d step, and
+ * `apart` behind it. */
 typedef struct rope_places {
     int64_t step, apart;
 } rope_places;

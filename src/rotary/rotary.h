@@ -1,5 +1,6 @@
-/* src/rotary/rotary.h - what the rotary embeddings have in common: tensors q and k of rows [B,S,H,D],
- * turned row by row. The families differ in which elements are paired and where angles come from. */
+/* src/rotary/rotary.h - what the rotary embeddings have in common: tensors q and k of rows
+ * [B,S,H,D], turned row by row. The families differ in which elements are paired and where
+ * angles come from. */
 #ifndef TG_ROTARY_H
 #define TG_ROTARY_H
 
@@ -20,8 +21,8 @@ typedef struct rotary_args {
 /* k is given with its result, or neither is. */
 tg_status rotary_check(const rotary_args *p);
 
-/* Distance, in elements, of the tables of two batches: 0 where dimension `batch` of t has size 1 and is for all of them, or
- * where there is none (negative). */
+/* Distance, in elements, of the tables of two batches: 0 where dimension `batch` of t has size 1
+ * and is for all of them, or where there is none (negative). */
 static inline int64_t rotary_batch_stride(const tg_tensor *t, int batch)
 {
     return batch < 0 || t->shape[batch] == 1 ? 0 : tg_stride(t, batch);

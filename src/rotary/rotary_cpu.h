@@ -1,8 +1,8 @@
-/* src/rotary/rotary_cpu.h - the fast walk over the rows of q and k, in the order in which they lie in
- * memory; compiled once per level with each family.
+/* src/rotary/rotary_cpu.h - the fast walk over the rows of q and k, in the order in which they lie
+ * in memory; compiled once per level with each family.
  *
- * A family gives two always-inline functions: `find`, the angles of a position, called when the walk
- * comes to another one, and `turn`, which rotates one row [D] by them. */
+ * A family gives two always-inline functions: `find`, the angles of a position, called when the
+ * walk comes to another one, and `turn`, which rotates one row [D] by them. */
 #ifndef TG_ROTARY_CPU_H
 #define TG_ROTARY_CPU_H
 

@@ -1,7 +1,8 @@
-/* src/rows/columns.h - what belongs to the columns of rows: a vector of parameters as f32, and sums over rows that become a
- * parameter's gradient. Compiled once per level.
+/* src/rows/columns.h - what belongs to the columns of rows: a vector of parameters as f32, and sums
+ * over rows that become a parameter's gradient. Compiled once per level.
  *
- *   float *dweight = columns_begin(&job->sums, begin);                 in a kernel, for rows [begin, end): add to it
+ *   float *dweight = columns_begin(&job->sums, begin);                 in a kernel, for rows
+ *                                                                      [begin, end): add to it
  *
  *   TG_TRY(columns_load(ctx, type, weight, n, 1, &job.weight));        around it
  *   const int64_t grain = columns_grain(rows, rows_worth(n, ROWS_WORTH), 1);
@@ -9,8 +10,8 @@
  *   tg_parallel_for(ctx, rows, grain, chunk, &job);
  *   columns_reduce(ctx, &job.sums, 0, type, dweight, accumulate);
  *
- * Whole pairs of vectors are worked on in the lane order of the rows' type (v_load2), and these f32 arrays are kept in that
- * order, but for the last columns that fill no pair.
+ * Whole pairs of vectors are worked on in the lane order of the rows' type (v_load2), and these f32
+ * arrays are kept in that order, but for the last columns that fill no pair.
  */
 #ifndef TG_ROWS_COLUMNS_H
 #define TG_ROWS_COLUMNS_H
@@ -23,16 +24,17 @@
 #define columns_sums TG_AT_LEVEL(columns_sums)
 #define columns_reduce TG_AT_LEVEL(columns_reduce)
 
-/* A vector of n columns as f32, in workspace; `missing` throughout for NULL. One that is f32 in memory's order already is
- * taken as it is. */
+/* A vector of n columns as f32, in workspace; `missing` throughout for NULL. One that is f32 in
+ * memory's order already is taken as it is. */
 tg_status columns_load(tg_ctx *ctx, el order, const tg_tensor *t, int64_t n, float missing,
                        const float **columns);
 /* t + offset; *columns is NULL for NULL. */
 tg_status columns_load_plus(tg_ctx *ctx, el order, const tg_tensor *t, float offset,
                             const float **columns);
 
-/* Sums over rows, for each column: partial sums, one for each chunk of rows, are added up in the order of the chunks, and the
- * chunks depend on sizes alone. So the bits are the same for any number of threads. */
+/* Sums over rows, for each column: partial sums, one for each chunk of rows, are added up in the
+ * order of the chunks, and the chunks depend on sizes alone. So the bits are the same for any
+ * number of threads. */
 typedef struct column_sums {
     float *partial;   /* [chunks, count, n]; NULL: not wanted */
     int64_t n, count; /* count: how many sums a column has */
@@ -61,7 +63,8 @@ static inline float *columns_begin(const column_sums *s, int64_t row)
                       : NULL;
 }
 
-/* out, a parameter's gradient (NULL: not wanted), becomes sum `which` of each column, or out plus that. */
+/* out, a parameter's gradient (NULL: not wanted), becomes sum `which` of each column,
+ * or out plus that. */
 void columns_reduce(tg_ctx *ctx, const column_sums *s, int which, el order, const tg_tensor *out,
                     int64_t accumulate);
 

@@ -1,4 +1,5 @@
-/* src/rows/counts.h - which rows a loss counts, and what a reduction divides by. Plain C: the definitions stand on it as well. */
+/* src/rows/counts.h - which rows a loss counts, and what a reduction divides by. Plain C: the
+ * definitions stand on it as well. */
 #ifndef TG_ROWS_COUNTS_H
 #define TG_ROWS_COUNTS_H
 
@@ -40,8 +41,8 @@ static inline double rows_share(row_labels l, int64_t rows)
     return count_share((double)rows_counted(l, rows));
 }
 
-/* The factor that a reduction gives to each element's term: TG_MEAN is over the elements of the rows that count,
- * TG_BATCHMEAN over those rows. */
+/* The factor that a reduction gives to each element's term: TG_MEAN is over the elements of the
+ * rows that count, TG_BATCHMEAN over those rows. */
 static inline double reduction_scale(row_labels l, int64_t reduction, int64_t rows, int64_t n)
 {
     if (reduction == TG_SUM || reduction == TG_NONE)

@@ -1,5 +1,5 @@
-/* src/rows/divergence.h - the generalised Jensen-Shannon divergence in double: what the definitions of jsd, softmax_jsd and
- * fused_linear_jsd stand on. Plain C. */
+/* src/rows/divergence.h - the generalised Jensen-Shannon divergence in double: what the definitions
+ * of jsd, softmax_jsd and fused_linear_jsd stand on. Plain C. */
 #ifndef TG_ROWS_DIVERGENCE_H
 #define TG_ROWS_DIVERGENCE_H
 
@@ -12,8 +12,8 @@ static inline double divergence_term(double weight, double logarithm)
     return weight == 0 ? 0 : weight * logarithm;
 }
 
-/* log(beta exp(y) + (1 - beta) exp(x)), 0 < beta < 1, without leaving logarithms: with m the larger of
- * the two and w the weight of the smaller, m + log(1 + w (exp(smaller - m) - 1)). */
+/* log(beta exp(y) + (1 - beta) exp(x)), 0 < beta < 1, without leaving logarithms: with m the larger
+ * of the two and w the weight of the smaller, m + log(1 + w (exp(smaller - m) - 1)). */
 static inline double divergence_mixture(double x, double y, double beta)
 {
     if (x == y)
@@ -58,8 +58,8 @@ static inline int64_t divergence_likeliest(const double *x, int64_t n)
     return top;
 }
 
-/* Logits of a row, divided by the temperature, become log-probabilities. The largest stands apart: that of a class with nearly all of the
- * probability is what the others have. */
+/* Logits of a row, divided by the temperature, become log-probabilities. The largest stands apart:
+ * that of a class with nearly all of the probability is what the others have. */
 static inline void divergence_log_softmax(double *x, int64_t n)
 {
     const int64_t top = divergence_likeliest(x, n);
@@ -71,8 +71,9 @@ static inline void divergence_log_softmax(double *x, int64_t n)
         x[v] = x[v] - most - log1p(others);
 }
 
-/* Of one class that the student knows, 0 < beta: the gradient by its logit is its probability times what this is above the student's mean of it.
- * All of a row may be less the same: they are less that of a class that the teacher does not know, if beta < 1. */
+/* Of one class that the student knows, 0 < beta: the gradient by its logit is its probability times
+ * what this is above the student's mean of it. All of a row may be less the same: they are less
+ * that of a class that the teacher does not know, if beta < 1. */
 static inline double divergence_slope(double x, double y, double beta)
 {
     if (beta == 1)
@@ -82,8 +83,9 @@ static inline double divergence_slope(double x, double y, double beta)
     return (1 - beta) * relative;
 }
 
-/* Of a row of log-probabilities; gradient: g times that by what the student's softmax was taken of. Slopes are relative to that of the
- * likeliest class, which then is out of their mean: with nearly all of the probability it leaves little of the others. */
+/* Of a row of log-probabilities; gradient: g times that by what the student's softmax was taken of.
+ * Slopes are relative to that of the likeliest class, which then is out of their mean: with nearly
+ * all of the probability it leaves little of the others. */
 static inline double divergence_of_row(const double *student, const double *teacher, int64_t n,
                                        double beta, double g, double *gradient)
 {

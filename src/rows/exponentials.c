@@ -88,7 +88,8 @@ SIMD_INLINE void shift_body(el e, const void *x, int64_t n, float from, float *o
         v_store(EL_F32, out, i, exps_load(e, x, i, n, 0) - v_set(from));
 }
 
-/* Beyond the reach of v_exp_from differences are formed first, which are exact where they matter. */
+/* Beyond the reach of v_exp_from differences are formed first, which are exact
+ * where they matter. */
 static exps_sums sum_far(el e, int with_max, const void *x, int64_t n, float from, float *keep)
 {
     float near[EXPS_BLOCK + VL];

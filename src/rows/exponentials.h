@@ -1,13 +1,14 @@
-/* src/rows/exponentials.h - what the exponentials of a row of logits add up to: once through memory, one exponential an element.
- * Compiled once per level.
+/* src/rows/exponentials.h - what the exponentials of a row of logits add up to: once through
+ * memory, one exponential an element. Compiled once per level.
  *
- * A row is taken in blocks. The exponentials of a block are relative to a reference point, `from`: the largest logit of the
- * first block or the target's, whichever is larger. Only if the sum of a block shows that some logit lies well above it, the
- * block is done again from its own maximum, so no pass looks for maxima. All that a loss is made of stays relative to `from`:
- * an offset that the logits have in common costs no digits.
+ * A row is taken in blocks. The exponentials of a block are relative to a reference point, `from`:
+ * the largest logit of the first block or the target's, whichever is larger. Only if the sum of a
+ * block shows that some logit lies well above it, the block is done again from its own maximum, so
+ * no pass looks for maxima. All that a loss is made of stays relative to `from`: an offset that the
+ * logits have in common costs no digits.
  *
- * A block of EXPS_BLOCK elements stays in the first-level cache, so a pass that finds it there is nearly free. The element type
- * is a run-time argument: one branch a block.
+ * A block of EXPS_BLOCK elements stays in the first-level cache, so a pass that finds it there is
+ * nearly free. The element type is a run-time argument: one branch a block.
  */
 #ifndef TG_ROWS_EXPONENTIALS_H
 #define TG_ROWS_EXPONENTIALS_H
@@ -21,8 +22,8 @@
 
 enum { EXPS_BLOCK = 2048 };
 
-/* More than the sum of a whole block can be if no logit lies above `from`; below it, none lies above by more than its
- * logarithm. */
+/* More than the sum of a whole block can be if no logit lies above `from`; below it, none lies
+ * above by more than its logarithm. */
 #define EXPS_RISE (2.0f * EXPS_BLOCK)
 
 /* Any point will do where all is -inf. */
@@ -39,7 +40,8 @@ SIMD_INLINE vf exps_load(el e, const void *x, int64_t i, int64_t n, float fill)
 
 /* ---- segments: blocks, the one around the target y cut in two ----
  *
- * The target stands apart, so that for a confident row 1 - p_y, the sum of all others, and the loss keep their digits.
+ * The target stands apart, so that for a confident row 1 - p_y, the sum of all others, and the
+ * loss keep their digits.
  *
  *   for (int64_t begin = exps_first(y), end; begin < n; begin = exps_next(end, y)) {
  *       end = exps_end(begin, y, n);
@@ -77,8 +79,9 @@ static inline double exps_origin(float from)
     return fabsf(from) <= V_ORIGIN_FAR ? v_origin_at(from).at : from;
 }
 
-/* (x - shift) scale - from, exponents to base 2: with scale = log2(e) / temperature, the temperature costs nothing. shift is 0
- * near 0; elsewhere differences of logits come first, which are exact where they matter. */
+/* (x - shift) scale - from, exponents to base 2: with scale = log2(e) / temperature, the
+ * temperature costs nothing. shift is 0 near 0; elsewhere differences of logits come first, which
+ * are exact where they matter. */
 typedef struct exps_power {
     float shift, scale, from;
 } exps_power;
@@ -103,8 +106,9 @@ float exps_sum2(el e, const void *x, int64_t n, const exps_power *power);
 
 /* ---- what was saved of a row ---- */
 
-/* Where backward takes lse as it was saved. In f32 it is off by up to 2^-24 |lse|, which is a relative error of all p of the
- * row: up to 2^-20 here, and of the target's q = 1 - p, p / q times that: up to 2^-15. */
+/* Where backward takes lse as it was saved. In f32 it is off by up to 2^-24 |lse|, which is a
+ * relative error of all p of the row: up to 2^-20 here, and of the target's q = 1 - p, p / q times
+ * that: up to 2^-15. */
 static inline int exps_trusts_lse(double lse, double p, double q)
 {
     return lse != lse || (fabs(lse) < 32 && fabs(lse) * p < 512 * q);

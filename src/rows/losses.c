@@ -4,7 +4,8 @@
 #include "rows/losses.h"
 #include "runs.h"
 
-/* PIECE: elements of a row that are summed in f32, and the least that is worth a thread. SCRATCH: floats of a worker. */
+/* PIECE: elements of a row that are summed in f32, and the least that is worth a thread. SCRATCH:
+ * floats of a worker. */
 enum { PIECE = 8192, SCRATCH = 3 * RUN_FLOATS(PIECE) };
 
 enum { X, TARGET, D };

@@ -1,11 +1,11 @@
-/* src/rows/losses.h - losses of two tensors, element by element: a sum, or each element's own, and the gradient of one of the
- * two, in one pass. Compiled once per level.
+/* src/rows/losses.h - losses of two tensors, element by element: a sum, or each element's own, and
+ * the gradient of one of the two, in one pass. Compiled once per level.
  *
- * A family gives a SIMD_INLINE loss_kernel, from a vector of each tensor to the losses and their derivatives, and a function
- * that runs it over a part of a row:
+ * A family gives a SIMD_INLINE loss_kernel, from a vector of each tensor to the losses and their
+ * derivatives, and a function that runs it over a part of a row:
  *
- *   static void visit(const loss_job *j, const loss_span *s, double *sum) { loss_visit(kernel, LOSS_OF_X, (loss_fill){0, 0}, NULL, j, s, sum); }
- *   loss_job j;
+ *   static void visit(const loss_job *j, const loss_span *s, double *sum) { loss_visit(kernel,
+ *   LOSS_OF_X, (loss_fill){0, 0}, NULL, j, s, sum); } loss_job j;
  *   TG_TRY(loss_begin(ctx, &call, &j));
  *   loss_run(ctx, &j, visit);
  *   loss_finish(&j, loss, scale);
@@ -22,7 +22,8 @@
 #define loss_run TG_AT_LEVEL(loss_run)
 #define loss_finish TG_AT_LEVEL(loss_finish)
 
-/* The arguments of either direction, by their places: the gradient `d` is that of x. Forward has a loss. */
+/* The arguments of either direction, by their places: the gradient `d` is that of x.
+ * Forward has a loss. */
 typedef struct loss_call {
     const tg_tensor *x, *target; /* x: NULL where the gradient is made of the target alone */
     const tg_tensor *dloss, *d, *loss;
@@ -64,7 +65,8 @@ typedef struct loss_term {
     vf loss, d;
 } loss_term;
 
-/* g: the upstream gradient of each element; 1 where the reduction has one for all, which is among the constants `by` then */
+/* g: the upstream gradient of each element; 1 where the reduction has one for all, which is among
+ * the constants `by` then */
 typedef loss_term (*loss_kernel)(const void *by, vf x, vf target, vf g);
 
 /* Elements whose loss and gradient are 0: what stands past the end of a row. */
@@ -72,8 +74,8 @@ typedef struct loss_fill {
     float x, target;
 } loss_fill;
 
-/* What a kernel's walk is, in a constant: it reads x, without which only gradients are wanted; its operator has the
- * reduction none. */
+/* What a kernel's walk is, in a constant: it reads x, without which only gradients are wanted; its
+ * operator has the reduction none. */
 enum { LOSS_OF_X = 1, LOSS_OF_EACH = 2 };
 
 /* Elements [begin, end), a vector at a time; the sums of the lanes. */
@@ -98,7 +100,8 @@ SIMD_INLINE vf loss_part(el e, int each, int gradient, loss_kernel kernel, int w
     return sum;
 }
 
-/* stream, each, gradient: constants where loops are hot, which then hold nothing that they do not need. */
+/* stream, each, gradient: constants where loops are hot, which then hold nothing that
+ * they do not need. */
 SIMD_INLINE double loss_piece(el e, int stream, int each, int gradient, loss_kernel kernel,
                               int what, loss_fill fill, const void *by, const loss_job *j,
                               const loss_span *of)
@@ -146,7 +149,8 @@ SIMD_INLINE void loss_typed(el e, loss_kernel kernel, int what, loss_fill fill, 
         *sum += loss_piece(e, 0, 0, 0, kernel, what, fill, by, j, s);
 }
 
-/* What a family's function for a part of a row does, with a constant kernel. by: constants of the loops. */
+/* What a family's function for a part of a row does, with a constant kernel. by:
+ * constants of the loops. */
 SIMD_INLINE void loss_visit(loss_kernel kernel, int what, loss_fill fill, const void *by,
                             const loss_job *j, const loss_span *s, double *sum)
 {

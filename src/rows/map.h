@@ -1,15 +1,17 @@
-/* src/rows/map.h - operators of elements: results from operands of the same shape, place by place. Compiled once per level.
+/* src/rows/map.h - operators of elements: results from operands of the same shape, place by place.
+ * Compiled once per level.
  *
- * A family gives a SIMD_INLINE map_kernel, from one vector of each operand to one of each result, and a function that runs it
- * over a part of the rows (or calls map_chunk with constants that the kernel gets as `by`):
+ * A family gives a SIMD_INLINE map_kernel, from one vector of each operand to one of each result,
+ * and a function that runs it over a part of the rows (or calls map_chunk with constants that the
+ * kernel gets as `by`):
  *
  *   SIMD_INLINE void kernel(const void *by, const vf *in, vf *out) { out[0] = in[0] * in[1]; }
  *   MAP_CHUNK(chunk, kernel, 2, 1);
  *
  *   return map_run(ctx, 2, 1, (const tg_tensor *[]){args->a, args->b, args->y}, chunk, NULL);
  *
- * An operator of one kernel that needs no constants is MAP_OPERATOR(product_forward, kernel, 2, 1, args->a, args->b, args->y): the
- * function map_product_forward() for its family's table.
+ * An operator of one kernel that needs no constants is MAP_OPERATOR(product_forward, kernel, 2, 1,
+ * args->a, args->b, args->y): the function map_product_forward() for its family's table.
  */
 #ifndef TG_ROWS_MAP_H
 #define TG_ROWS_MAP_H
@@ -34,7 +36,8 @@ typedef struct map_job {
 /* by: constants of the loops */
 typedef void (*map_kernel)(const void *by, const vf *in, vf *out);
 
-/* at: operands, then results, of a row or a part of one. Elements [begin, end), a vector at a time. */
+/* at: operands, then results, of a row or a part of one. Elements [begin, end), a
+ * vector at a time. */
 SIMD_INLINE void map_part(el e, map_kernel kernel, int ins, int outs, const void *by,
                           char *const *at, int64_t begin, int64_t end)
 {
@@ -180,8 +183,8 @@ SIMD_INLINE void map_chunk_of_neighbours(map_kernel kernel, int ins, int outs, i
     }                                                                   \
     static void name(void *arg, int64_t begin, int64_t end, int worker)
 
-/* tensors: operands, then results; of one type. A NULL lies in the tensor before it, where the two alternate; another one
- * than these comes first, or last. */
+/* tensors: operands, then results; of one type. A NULL lies in the tensor before it, where the two
+ * alternate; another one than these comes first, or last. */
 tg_status map_run(tg_ctx *ctx, int ins, int outs, const tg_tensor *const *tensors,
                   tg_range_fn chunk, const void *options);
 

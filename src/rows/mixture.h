@@ -1,5 +1,6 @@
-/* src/rows/mixture.h - one class of two distributions P and Q and their mixture M = beta P + (1 - beta) Q, 0 < beta < 1: how far the logarithm
- * of M lies above the larger one's, and the class's part of the divergence, to as many digits as the difference of the logarithms has. */
+/* src/rows/mixture.h - one class of two distributions P and Q and their mixture M = beta P + (1 -
+ * beta) Q, 0 < beta < 1: how far the logarithm of M lies above the larger one's, and the class's
+ * part of the divergence, to as many digits as the difference of the logarithms has. */
 #ifndef TG_ROWS_MIXTURE_H
 #define TG_ROWS_MIXTURE_H
 
@@ -15,8 +16,8 @@ typedef struct mixture_constants {
     float series[MIXTURE_SERIES]; /* of the loss over M, from the square of the difference on */
 } mixture_constants;
 
-/* The logarithm of 1 + beta (exp(d) - 1) is the sum of k_j d^j / j!, k_j the cumulants of a coin of weight beta, and the loss over M is the
- * sum of k_j d^j (j - 1) / j!. */
+/* The logarithm of 1 + beta (exp(d) - 1) is the sum of k_j d^j / j!, k_j the cumulants of a coin of
+ * weight beta, and the loss over M is the sum of k_j d^j (j - 1) / j!. */
 static inline mixture_constants mixture_constants_of(double given)
 {
     /* kept from 0, where a mixture would be 0 beside a probability of 0 */
@@ -33,7 +34,8 @@ static inline mixture_constants mixture_constants_of(double given)
                                           (float)(v * (1 - 30 * v + 120 * v * v) / 144)}};
 }
 
-/* Weights of 1/2; such that neither is nearly 1; any. What is known of them when a kernel is compiled spares it work. */
+/* Weights of 1/2; such that neither is nearly 1; any. What is known of them when a kernel is
+ * compiled spares it work. */
 typedef enum mixture_kind { MIXTURE_EVEN, MIXTURE_MODERATE, MIXTURE_ANY } mixture_kind;
 
 static inline mixture_kind mixture_kind_of(double beta)
@@ -60,11 +62,14 @@ SIMD_INLINE vf mixture_near(mixture_kind kind, const mixture_constants *c, vf d)
     return near * square;
 }
 
-/* E is the larger of the two probabilities, w the weight of the smaller in the mixture and r the other one, d the logarithm of P less that of Q,
- * n = -|d|, power exp(n) and exp(n) - 1, t the first of them. M = E m, m = r + w t = t + r (1 - t), and with l the logarithm of m the loss
- * is E (w t n - l m). Where t is small l is log r + log(1 + w t / r), and else log(1 + w (t - 1)). But where w is nearly 1 and t not small, M and
- * the smaller one are nearly equal: l is n + log(1 + r (1 - t) / t), and with the last for l the loss is E (-r n - l m). Where P and Q
- * nearly agree the terms of the loss cancel, and it is a series. */
+/* E is the larger of the two probabilities, w the weight of the smaller in the mixture and r the
+ * other one, d the logarithm of P less that of Q,
+ * n = -|d|, power exp(n) and exp(n) - 1, t the first of them. M = E m, m = r + w t = t + r (1 - t),
+ * and with l the logarithm of m the loss
+ * is E (w t n - l m). Where t is small l is log r + log(1 + w t / r), and else log(1 + w (t - 1)).
+ * But where w is nearly 1 and t not small, M and the smaller one are nearly equal: l is n + log(1 +
+ * r (1 - t) / t), and with the last for l the loss is E (-r n - l m). Where P and Q nearly agree
+ * the terms of the loss cancel, and it is a series. */
 SIMD_INLINE mixture mixture_of(mixture_kind kind, const mixture_constants *c, vf d, vf n, vf2 power)
 {
     const int even = kind == MIXTURE_EVEN, any = kind == MIXTURE_ANY;

@@ -1,5 +1,5 @@
-/* src/rows/odds.h - a row of logits and its target in double: what the definitions of cross_entropy and
- * fused_linear_cross_entropy stand on. Plain C. */
+/* src/rows/odds.h - a row of logits and its target in double: what the definitions of cross_entropy
+ * and fused_linear_cross_entropy stand on. Plain C. */
 #ifndef TG_ROWS_ODDS_H
 #define TG_ROWS_ODDS_H
 
@@ -16,7 +16,8 @@ static inline int64_t odds_argmax(const double *x, int64_t n)
     return best;
 }
 
-/* lse = max + log_sum. The two stay apart, so that a common offset of the logits costs no digits. */
+/* lse = max + log_sum. The two stay apart, so that a common offset of the
+ * logits costs no digits. */
 typedef struct odds_sum {
     double max, log_sum;
 } odds_sum;
@@ -43,7 +44,8 @@ static inline double odds_log_p(double x, const odds_sum *s)
     return x - s->max - s->log_sum;
 }
 
-/* 1 - p of the target, from the other classes: no difference of numbers near 1. y -1: another slice of the vocabulary has it. */
+/* 1 - p of the target, from the other classes: no difference of numbers near 1. y -1: another slice
+ * of the vocabulary has it. */
 static inline double odds_doubt(const double *x, int64_t n, int64_t y, const odds_sum *s)
 {
     double sum = isfinite(s->log_sum) ? 0 : NAN;

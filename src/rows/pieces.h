@@ -1,6 +1,8 @@
-/* src/rows/pieces.h - rows shared out by elements: long ones in pieces, short ones in groups, by the problem's size alone.
+/* src/rows/pieces.h - rows shared out by elements: long ones in pieces, short ones in groups, by
+ * the problem's size alone.
  *
- * What is summed of a piece in f32 is added up in double in the order of the items: the same bits for any number of threads.
+ * What is summed of a piece in f32 is added up in double in the order of the items: the same bits
+ * for any number of threads.
  */
 #ifndef TG_ROWS_PIECES_H
 #define TG_ROWS_PIECES_H
@@ -13,7 +15,8 @@ typedef struct pieces {
     int64_t count, group; /* an item is one of so many pieces of a row, or so many rows */
 } pieces;
 
-/* Cuts rows x n elements, which are one long row where all tensors are compact. Returns the number of items. */
+/* Cuts rows x n elements, which are one long row where all tensors are compact. Returns
+ * the number of items. */
 static inline int64_t pieces_cut(pieces *p, int one_row)
 {
     if (p->rows * p->n == 0)

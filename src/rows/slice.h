@@ -1,11 +1,12 @@
-/* src/rows/slice.h - logits of some classes of a vocabulary, whose other classes are elsewhere: on another device, or in another
- * process. Plain C: the definitions stand on it as well. */
+/* src/rows/slice.h - logits of some classes of a vocabulary, whose other classes are elsewhere: on
+ * another device, or in another process. Plain C: the definitions stand on it as well. */
 #ifndef TG_ROWS_SLICE_H
 #define TG_ROWS_SLICE_H
 
 #include "core/services.h"
 
-/* Classes from `start` on, of `all`; 0 of all: there is no slice, the logits are those of all classes. */
+/* Classes from `start` on, of `all`; 0 of all: there is no slice, the logits are
+ * those of all classes. */
 typedef struct vocab_slice {
     int64_t start, all;
 } vocab_slice;

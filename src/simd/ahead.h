@@ -1,4 +1,5 @@
-/* src/simd/ahead.h - how far ahead of what they read loops ask for memory: set for the machine by core/tuning.c, before kernels run. */
+/* src/simd/ahead.h - how far ahead of what they read loops ask for memory: set for the machine by
+ * core/tuning.c, before kernels run. */
 #ifndef TG_SIMD_AHEAD_H
 #define TG_SIMD_AHEAD_H
 

@@ -1,5 +1,5 @@
-/* src/simd/runs.h - runs of elements of any type as f32, in scratch memory that stays in the cache: for kernels whose tensors
- * have different types, beside their specialisations for one type.
+/* src/simd/runs.h - runs of elements of any type as f32, in scratch memory that stays in the cache:
+ * for kernels whose tensors have different types, beside their specialisations for one type.
  *
  *   float *at = scratch;
  *   const char *x = run_read(x_type, x, n, &at), *y = run_read(y_type, y, n, &at);

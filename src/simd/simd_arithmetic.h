@@ -1,4 +1,5 @@
-/* src/simd/simd_arithmetic.h - vectors of float: arithmetic, comparisons and sums over lanes. Part of simd.h. */
+/* src/simd/simd_arithmetic.h - vectors of float: arithmetic, comparisons and sums over
+ * lanes. Part of simd.h. */
 #ifndef TG_SIMD_ARITHMETIC_H
 #define TG_SIMD_ARITHMETIC_H
 

@@ -1,4 +1,5 @@
-/* src/simd/simd_convert.h - between f32 and the 16-bit types. To nearest even; subnormals, infinities and NaN stay at every level. Part of simd.h. */
+/* src/simd/simd_convert.h - between f32 and the 16-bit types. To nearest even; subnormals,
+ * infinities and NaN stay at every level. Part of simd.h. */
 #ifndef TG_SIMD_CONVERT_H
 #define TG_SIMD_CONVERT_H
 

@@ -4,7 +4,8 @@
 
 #include "simd_arithmetic.h"
 
-/* exp(x) = 2^n (1 + part), |part| < 0.42. n is held as n + 1.5 * 2^23, which is how it was rounded to
+/* exp(x) = 2^n (1 + part), |part| < 0.42. n is held as n + 1.5 * 2^23, which is
+ * how it was rounded to
  * an integer. part has a relative error of an ulp or so, however small it is. */
 typedef struct v_exp_parts {
     vf shifted_n, part;
@@ -65,8 +66,9 @@ SIMD_INLINE vf v_exp_normal(vf x)
 }
 
 #if defined(__AVX512F__)
-/* Entry k of 32, where t is n + 1.5 * 2^18 with n a multiple of 1/32 and 32 n is k modulo 32: that sum leaves 32 n in
- * the low bits, of which the permutation takes five. unit times the entry; unit is a constant. */
+/* Entry k of 32, where t is n + 1.5 * 2^18 with n a multiple of 1/32 and 32 n is k modulo 32:
+ * that sum leaves 32 n in the low bits, of which the permutation takes five. unit times the
+ * entry; unit is a constant. */
 SIMD_INLINE vf v_look_up(const float table[32], vf t, float unit)
 {
     const vf low = (vf)_mm512_load_ps(table) * unit, high = (vf)_mm512_load_ps(table + 16) * unit;
@@ -124,10 +126,10 @@ SIMD_INLINE vf v_exp_nonpositive(vf x)
 /* ---- many exponentials relative to one point, as softmax and its losses need them ----
  *
  * v_exp_from(x, o) is exp(x - o.at), about 1.2 ulp besides the rounding of (x - at) log2(e), so
- * meant for x not far above `at`, and for |at| up to V_ORIGIN_FAR: beyond, o.at lies too far from the
- * point asked for. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is
- * some larger number; NaN stays NaN. Much cheaper than v_exp: where there is FMA, log2(e) (x - at) is one instruction,
- * for which o.at lies within a rounding error of the point asked for. */
+ * meant for x not far above `at`, and for |at| up to V_ORIGIN_FAR: beyond, o.at lies too far from
+ * the point asked for. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is some larger
+ * number; NaN stays NaN. Much cheaper than v_exp: where there is FMA, log2(e) (x - at) is one
+ * instruction, for which o.at lies within a rounding error of the point asked for. */
 #define V_ORIGIN_FAR 0x1p20f
 
 typedef struct v_origin {
@@ -145,8 +147,8 @@ SIMD_INLINE v_origin v_origin_at(float at)
 #endif
 }
 
-/* 2^y, about 1.2 ulp. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is some larger number;
- * NaN stays NaN. */
+/* 2^y, about 1.2 ulp. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is some larger
+ * number; NaN stays NaN. */
 SIMD_INLINE vf v_exp2(vf y)
 {
 #if defined(__AVX512F__)
@@ -192,8 +194,8 @@ SIMD_INLINE vf v_exp_from(vf x, v_origin o)
 #endif
 }
 
-/* scale exp(x) for x in [-120, 88] or NaN, scale a power of two, all factors of it normal: relative error
- * (|x| + 4) 2^-24. Less work than v_exp; 0 may stand for an exp(x) below 2^-126. */
+/* scale exp(x) for x in [-120, 88] or NaN, scale a power of two, all factors of it normal: relative
+ * error (|x| + 4) 2^-24. Less work than v_exp; 0 may stand for an exp(x) below 2^-126. */
 SIMD_INLINE vf v_exp_scaled(vf x, float scale)
 {
 #if defined(__AVX512F__)

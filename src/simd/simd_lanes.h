@@ -1,4 +1,5 @@
-/* src/simd/simd_lanes.h - pairs of bf16, the transpose, complex numbers: work across lanes. Part of simd.h. */
+/* src/simd/simd_lanes.h - pairs of bf16, the transpose, complex numbers: work across
+ * lanes. Part of simd.h. */
 #ifndef TG_SIMD_LANES_H
 #define TG_SIMD_LANES_H
 
@@ -60,7 +61,8 @@ SIMD_INLINE vf v_dot_bf16(vf sum, vi a, vi b)
 
 /* ---- the transpose of VL vectors, in place ---- */
 
-/* Lane i of LOW: i of a, or i - step of b where i has the bit `step`; of HIGH: i + step of a, or i of b. */
+/* Lane i of LOW: i of a, or i - step of b where i has the bit `step`; of HIGH: i +
+ * step of a, or i of b. */
 #define V_LOW(i, step) ((i) & (step) ? (i) - (step) + VL : (i))
 #define V_HIGH(i, step) ((i) & (step) ? (i) + VL : (i) + (step))
 #define V_LOW_1(i) V_LOW(i, 1)

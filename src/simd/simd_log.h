@@ -1,4 +1,5 @@
-/* src/simd/simd_log.h - log, and the pair exp(x) - 1, log(1 + x), which keeps its digits where both are small. Part of simd.h. */
+/* src/simd/simd_log.h - log, and the pair exp(x) - 1, log(1 + x), which keeps its digits where both
+ * are small. Part of simd.h. */
 #ifndef TG_SIMD_LOG_H
 #define TG_SIMD_LOG_H
 
@@ -31,7 +32,8 @@ SIMD_INLINE v_parts v_split(vf x)
 /* k ln 2 + log(1 + f), f in [-1/4, 1/2) */
 SIMD_INLINE vf v_log_parts(vf k, vf f)
 {
-    /* log(1 + f) = f - f^2 / 2 + f^3 p(f); p: minimax of degree 6, relative error of the whole 4e-8 */
+    /* log(1 + f) = f - f^2 / 2 + f^3 p(f); p: minimax of degree 6, relative error
+     * of the whole 4e-8 */
     vf p = v_set(0.05559725314378738f);
     p = p * f + v_set(-0.12114137411117554f);
     p = p * f + v_set(0.14904440939426422f);
@@ -67,7 +69,8 @@ SIMD_INLINE vf2 v_exp_expm1(vf x)
     const vf magic = v_set(0x1.8p18f), t = x * v_set(1.44269504f) + magic, n = t - magic;
     const vf r = x - n * v_set(0.693147182464599609375f);
     const vf power = (vf)_mm512_scalef_ps((__m512)v_root_of_two(t, 1.0f), (__m512)n);
-    /* exp(r) - 1 for |r| <= ln 2 / 64, relative error 1.3e-8, and what power lacks: power - 1 must be that of 2^n */
+    /* exp(r) - 1 for |r| <= ln 2 / 64, relative error 1.3e-8, and what power lacks: power - 1
+     * must be that of 2^n */
     vf q = v_set(0.166666672f);
     q = q * r + v_set(0.500003695f);
     q = q * r + v_set(1.0f);

@@ -60,7 +60,8 @@ SIMD_INLINE void v_prefetch(const void *p)
     __builtin_prefetch(p, 0, 2);
 }
 
-/* How many rows of so many bytes further on to ask for: v_distance.rows of them are on their way then, and at least so many rows. */
+/* How many rows of so many bytes further on to ask for: v_distance.rows of them are on their way
+ * then, and at least so many rows. */
 SIMD_INLINE int64_t v_rows_ahead(int64_t bytes, int64_t least)
 {
     const int64_t fit = v_distance.rows / (bytes + 1);

@@ -1,5 +1,5 @@
-/* src/simd/simd_neighbours.h - pairs of neighbouring elements: the first of each in one vector, the second of each in
- * another. Part of simd.h. */
+/* src/simd/simd_neighbours.h - pairs of neighbouring elements: the first of each in one vector, the
+ * second of each in another. Part of simd.h. */
 #ifndef TG_SIMD_NEIGHBOURS_H
 #define TG_SIMD_NEIGHBOURS_H
 

@@ -34,7 +34,8 @@ SIMD_INLINE vf2 v_natural2(el order, vf2 x)
     return (vf2){V_SHUFFLE(x.a, x.b, V_ZIP_LOW), V_SHUFFLE(x.a, x.b, V_ZIP_HIGH)};
 }
 
-/* Loops take pairs of vectors, elements [0, v_whole_pairs(n)) of n, then up to V_PAIR - 1 more, v_tail(n, i) from i on. */
+/* Loops take pairs of vectors, elements [0, v_whole_pairs(n)) of n, then up to V_PAIR - 1 more,
+ * v_tail(n, i) from i on. */
 enum { V_PAIR = 2 * VL };
 
 SIMD_INLINE int64_t v_whole_pairs(int64_t n)
@@ -59,8 +60,9 @@ SIMD_INLINE void v_put2(float *p, vf2 x)
     v_store(EL_F32, p, VL, x.b);
 }
 
-/* Two vectors rounded to bf16: lane i holds a[i], then b[i]. clean, a constant: what is NaN in them has a lower half of 0,
- * as all NaN have that stem from bf16 or from arithmetic itself; others are made so first. */
+/* Two vectors rounded to bf16: lane i holds a[i], then b[i]. clean, a constant: what is NaN in
+ * them has a lower half of 0, as all NaN have that stem from bf16 or from arithmetic itself;
+ * others are made so first. */
 SIMD_INLINE vu v_bf16_pairs(int clean, vf a, vf b)
 {
 #if defined(__AVX512F__) && defined(__AVX512BW__)
@@ -95,7 +97,8 @@ SIMD_INLINE vf2 v_round2(el e, vf2 x)
     return (vf2){v_round(e, x.a), v_round(e, x.b)};
 }
 
-/* Asks for the memory of v_load2 v_distance.pass further on, for long walks. Addresses behind the end do no harm. */
+/* Asks for the memory of v_load2 v_distance.pass further on, for long walks. Addresses behind
+ * the end do no harm. */
 SIMD_INLINE void v_ahead2(el e, const void *p, int64_t i)
 {
     const char *at = (const char *)p + i * el_size(e) + v_distance.pass;
@@ -150,7 +153,8 @@ SIMD_INLINE void v_write2(el e, int stream, void *p, int64_t i, vf2 x)
         v_store2(e, p, i, x);
 }
 
-/* The same for less, where all that x is made of has type e: what is NaN is clean (v_bf16_pairs). */
+/* The same for less, where all that x is made of has type e: what is NaN is
+ * clean (v_bf16_pairs). */
 SIMD_INLINE void v_write2_clean(el e, int stream, void *p, int64_t i, vf2 x)
 {
     if (e != EL_BF16) {

@@ -4,7 +4,8 @@
 
 #include "simd_memory.h"
 
-/* Less than VL * 4 bytes, or just as many. Out of line: it is called once a row at most, from every loop. */
+/* Less than VL * 4 bytes, or just as many. Out of line: it is called once a row at
+ * most, from every loop. */
 static __attribute__((noinline, unused)) void v_copy_part(void *to, const void *from, int64_t bytes)
 {
 #pragma GCC unroll 8

@@ -1,4 +1,5 @@
-/* src/simd/simd_sigmoid.h - what is made of one exponential: sigmoid, silu, tanh, erfc. Part of simd.h. */
+/* src/simd/simd_sigmoid.h - what is made of one exponential: sigmoid, silu, tanh,
+ * erfc. Part of simd.h. */
 #ifndef TG_SIMD_SIGMOID_H
 #define TG_SIMD_SIGMOID_H
 
@@ -75,7 +76,8 @@ SIMD_INLINE vf v_tanh_rational(vf x)
 }
 
 /* The normal distribution at -|x|: bell = exp(-x^2 / 2), and tail = its integral from -infinity to
- * -|x|, divided by sqrt(2 pi). Relative errors (1 + x^2) 2^-22 and (1 + x^2) 2^-21. NaN stays NaN. */
+ * -|x|, divided by sqrt(2 pi). Relative errors (1 + x^2) 2^-22 and (1 + x^2)
+ * 2^-21. NaN stays NaN. */
 typedef struct v_normals {
     vf bell, tail;
 } v_normals;
@@ -84,8 +86,8 @@ SIMD_INLINE v_normals v_normal(vf x)
 {
     const vf m = v_min(v_set(15.0f), v_abs(x)); /* where both are 0 */
     const vf bell = v_exp_nonpositive(m * m * v_set(-0.5f));
-    /* tail / bell falls from 1/2 like 1 / m: with t = 1 / (1 + 0.346 m) it is t q(1 - t); q: minimax of
-     * degree 8, relative error 2.2e-8 */
+    /* tail / bell falls from 1/2 like 1 / m: with t = 1 / (1 + 0.346 m) it is t q(1 - t); q:
+     * minimax of degree 8, relative error 2.2e-8 */
     const vf scaled = m * v_set(0.346f), t = v_recip(v_set(1.0f) + scaled), s = scaled * t;
     vf q = v_set(-0.02857433259487152f);
     q = q * s + v_set(0.08339162915945053f);

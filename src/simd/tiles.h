@@ -1,4 +1,5 @@
-/* src/simd/tiles.h - the tiles of a matrix unit (AMX), for files that are compiled for it; elsewhere opening and closing is nothing. */
+/* src/simd/tiles.h - the tiles of a matrix unit (AMX), for files that are compiled for it;
+ * elsewhere opening and closing is nothing. */
 #ifndef TG_SIMD_TILES_H
 #define TG_SIMD_TILES_H
 
@@ -8,7 +9,8 @@
 #define TILES 1
 #include <immintrin.h>
 
-/* All eight tiles as large as they may be: 16 rows of 64 bytes. Of the thread, until tiles_close(). */
+/* All eight tiles as large as they may be: 16 rows of 64 bytes. Of the thread,
+ * until tiles_close(). */
 static inline void tiles_open(void)
 {
     static const struct {

@@ -1,5 +1,6 @@
-/* The loss of a chunk beside products, on the model: which kernels fused_linear_cross_entropy and fused_linear_jsd launch, and that
- * a call which fails on the way leaves no launch behind, and a context no memory. */
+/* The loss of a chunk beside products, on the model: which kernels fused_linear_cross_entropy and
+ * fused_linear_jsd launch, and that a call which fails on the way leaves no launch behind, and a
+ * context no memory. */
 #include <malloc.h>
 #include <stdlib.h>
 #include <tigon/npu.h>
@@ -113,8 +114,9 @@ static size_t in_use(void)
     return m.uordblks + m.hblkhd;
 }
 
-/* What is kept for a context's side ends with the context: of several rounds there is one that leaves nothing. (In others the
- * model's threads may take what each of them keeps for a core, once.) */
+/* What is kept for a context's side ends with the context: of several rounds there is one
+ * that leaves nothing. (In others the model's threads may take what each of them keeps
+ * for a core, once.) */
 static void check_contexts_end(void)
 {
     enum {

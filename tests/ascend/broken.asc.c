@@ -1,4 +1,5 @@
-/* A kernel of the right name and arguments with a fault: the copy out does not wait for the copy in. */
+/* A kernel of the right name and arguments with a fault: the copy out does not
+ * wait for the copy in. */
 #include "c_api/asc_simd.h"
 #include "maps/swiglu.args.h"
 

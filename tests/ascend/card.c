@@ -1,8 +1,11 @@
 /* The backend's host path without a card, on the stand-in for CANN's run time (stand_in.c).
- *   ascend_card run             a device is chosen, kernels are launched with the right arguments, the host steps in
- *   ascend_card mix             a mix kernel is given what its cores signal each other through, as its last argument
+ *   ascend_card run             a device is chosen, kernels are launched with the right
+ *                               arguments, the host steps in
+ *   ascend_card mix             a mix kernel is given what its cores signal each other through,
+ *                               as its last argument
  *   ascend_card mix_fails TEXT  its launch fails with this text
- *   ascend_card product         CANN's own product is taken where it is preferred, and where it refuses, our kernel
+ *   ascend_card product         CANN's own product is taken where it is preferred, and where
+ *                               it refuses, our kernel
  *   ascend_card product_fails TEXT  it fails with this text
  *   ascend_card refused TEXT    the device cannot be chosen, and the message has this text
  *   ascend_card inferred NAME   without a choice that device is taken; the CPU with one line of log
@@ -65,7 +68,8 @@ static void check_launch(tg_ctx *ctx, const tg_tensor *gate, const tg_tensor *up
     EXPECT(swiglu(ctx, gate, up, y) == TG_OK, "%s", tg_last_error());
     EXPECT(!strcmp(tg_ctx_last_impl(ctx), "ascend/swiglu_forward"), "%s", tg_ctx_last_impl(ctx));
     const char *launch = recorded("launch swiglu_forward_f32 ");
-    /* blocks, 3 tensors with their strides, rows, columns, tile rows, tile columns, multipliers, places */
+    /* blocks, 3 tensors with their strides, rows, columns, tile rows, tile columns,
+     * multipliers, places */
     const long long cores = atoi(getenv("STAND_IN_CORES") ? getenv("STAND_IN_CORES") : "40");
     EXPECT(word(launch, 0) > 1 && word(launch, 0) <= cores, "%lld blocks", word(launch, 0));
     for (int i = 1; i <= 5; i += 2)

@@ -1,4 +1,5 @@
-/* The planner and the model say the same of each chip: its facts stand once, and each reads them in its own way. */
+/* The planner and the model say the same of each chip: its facts stand once, and each reads
+ * them in its own way. */
 #include <ascsim.h>
 #include <tigon/npu.h>
 

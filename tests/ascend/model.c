@@ -1,5 +1,6 @@
 /* The device npu-model from a program's side.
- *   ascend_model runs           host tensors, the model's implementation, the same numbers as the CPU's
+ *   ascend_model runs           host tensors, the model's implementation, the same numbers
+ *                               as the CPU's
  *   ascend_model refused TEXT   the device cannot be chosen, and the message has this text
  *   ascend_model fails TEXT     swiglu_forward fails with TG_EDEVICE and this text */
 #include <math.h>

@@ -1,5 +1,6 @@
-/* Every launch is told with the plan that it follows, and with no other: cross_entropy plans its sums before its rows, whether or not
- * they are launched, and a kernel in pieces cuts its rows itself. */
+/* Every launch is told with the plan that it follows, and with no other: cross_entropy
+ * plans its sums before its rows, whether or not they are launched, and a kernel in pieces
+ * cuts its rows itself. */
 #include <stdlib.h>
 #include <string.h>
 #include <tigon/npu.h>
@@ -42,8 +43,8 @@ static void check_launch(void *user, const tg_npu_launch *launch)
 
 static int records;
 
-/* The record tells the same launch, what it was given, and what its kernel did: calls that stand in the kernels' sources, and buffers
- * that are used as far as they were planned. */
+/* The record tells the same launch, what it was given, and what its kernel did: calls that stand in
+ * the kernels' sources, and buffers that are used as far as they were planned. */
 static void check_record(void *user, const tg_npu_record *record)
 {
     const tg_npu_launch *launch = record->launch;

@@ -1,11 +1,13 @@
-/* A stand-in for CANN's libascendcl.so, built under that name: enough of its documented functions for the host path of the
- * backend, on a device that does not exist. It runs no kernel: it writes down every call, and what is wrong
- * with it. Device memory is host memory at a constant distance, so that a plain access fails.
+/* A stand-in for CANN's libascendcl.so, built under that name: enough of its documented functions
+ * for the host path of the backend, on a device that does not exist. It runs no kernel: it writes
+ * down every call, and what is wrong with it. Device memory is host memory at a constant distance,
+ * so that a plain access fails.
  *
  *   STAND_IN_RECORD=FILE     a line a call; "VIOLATION ..." where a rule of the run time is broken
  *   STAND_IN_FAIL=NAME       that function answers error 507899
  *   STAND_IN_FAIL=NAME:N     at its Nth call alone
- *   STAND_IN_DEVICES, STAND_IN_CORES, STAND_IN_UB, STAND_IN_SOC, STAND_IN_ARCH   what the card says of itself */
+ *   STAND_IN_DEVICES, STAND_IN_CORES, STAND_IN_UB, STAND_IN_SOC, STAND_IN_ARCH   what the card says
+ *                                                                                of itself */
 #include <stdlib.h>
 #include <string.h>
 

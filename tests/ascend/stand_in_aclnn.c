@@ -1,6 +1,6 @@
-/* A stand-in for the two libraries of CANN that multiply matrices, libnnopbase.so and libopapi.so, by their documented rules. It does
- * multiply, f32 and bf16, in the memory of the stand-in's device; f16 it refuses in the first phase, as CANN refuses
- * what it has no kernel for.
+/* A stand-in for the two libraries of CANN that multiply matrices, libnnopbase.so and libopapi.so,
+ * by their documented rules. It does multiply, f32 and bf16, in the memory of the stand-in's
+ * device; f16 it refuses in the first phase, as CANN refuses what it has no kernel for.
  *
  *   STAND_IN_FAIL=NAME   that function answers error 507899, or makes nothing */
 #include <stdlib.h>

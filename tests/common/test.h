@@ -1,4 +1,5 @@
-/* tests/common/test.h - what test programs share: EXPECT, and a walk over the operators' problems. */
+/* tests/common/test.h - what test programs share: EXPECT, and a walk over the
+ * operators' problems. */
 #ifndef TIGON_TEST_H
 #define TIGON_TEST_H
 

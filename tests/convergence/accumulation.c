@@ -1,22 +1,29 @@
-/* accumulation.c - gradients of 64 micro-batches, added up one by one, against the same batch in one piece.
+/* accumulation.c - gradients of 64 micro-batches, added up one by one, against the
+ * same batch in one piece.
  *
  *   convergence_accumulation TEXT
  *
- * The trainer's model, a small one, learns a text for STEPS steps, from the same parameters, with the same windows:
+ * The trainer's model, a small one, learns a text for STEPS steps, from the same parameters,
+ * with the same windows:
  *   in one piece   one pass over all 64 windows
- *   in order       64 passes over one window each; the trainer adds up their gradients, f32, one after the other
- *   by operators   the operators add each pass's gradients to those before (`accumulate` = 1), in f32
- *   in bf16        the same, and all sums are rounded to bf16 after each pass, as where gradients have that type
+ *   in order       64 passes over one window each; the trainer adds up their gradients,
+ *                  f32, one after the other
+ *   by operators   the operators add each pass's gradients to those before
+ *                  (`accumulate` = 1), in f32
+ *   in bf16        the same, and all sums are rounded to bf16 after each pass, as where
+ *                  gradients have that type
  *
- * Compared with the piece are the gradient of the first step (|g - piece| / |piece|) and the parameters at the end
- * (|p - piece| / |piece - start|).
+ * Compared with the piece are the gradient of the first step (|g - piece| / |piece|) and the
+ * parameters at the end (|p - piece| / |piece - start|).
  *
- * A window's activations have the same bits either way, and the factors 1/64 are powers of two: what differs in the gradient is
- * the order of f32 sums, 2e-7 of it with parameters of both types; the limit is five times that. bf16 rounds by up to 2^-9 in
- * each of 64 additions, whose errors add up like a random walk: 7e-3, and the test asks for DRIFT times the limit. The parameters
- * stay together to 4e-7 in f32. In bf16 a change of 1e-7 in a master weight can turn the rounding of some, and the courses part on
- * their own, by less than accumulation in bf16 parts them, 4e-3: the limit lies between. If that did not break it, the test could not
- * tell an accumulator in bf16 from one in f32.
+ * A window's activations have the same bits either way, and the factors 1/64 are powers of two:
+ * what differs in the gradient is the order of f32 sums, 2e-7 of it with parameters of both
+ * types; the limit is five times that. bf16 rounds by up to 2^-9 in each of 64 additions, whose
+ * errors add up like a random walk: 7e-3, and the test asks for DRIFT times the limit. The
+ * parameters stay together to 4e-7 in f32. In bf16 a change of 1e-7 in a master weight can turn
+ * the rounding of some, and the courses part on their own, by less than accumulation in bf16
+ * parts them, 4e-3: the limit lies between. If that did not break it, the test could not tell an
+ * accumulator in bf16 from one in f32.
  */
 #include <stdio.h>
 

@@ -138,7 +138,8 @@ const lesson language = {NULL, language_step, NULL, 256, 4, 64, 6};
 
 /* ---- distillation ---- */
 
-/* The teacher: a model of another seed that has read the text for a while, on the default implementations. */
+/* The teacher: a model of another seed that has read the text for a while, on the
+ * default implementations. */
 static void distill_open(course *c)
 {
     options o = lesson_options(c->l, c->n.o.type, 3e-3);

@@ -1,7 +1,9 @@
-/* lessons.h - what the trainer's model learns in the convergence tests: a text, a teacher's distributions, a reward.
+/* lessons.h - what the trainer's model learns in the convergence tests: a text, a teacher's
+ * distributions, a reward.
  *
- * A course is one model of the trainer (examples/llama) on its way: its run's context decides on the implementations. Data, draws and the
- * frozen model beside it are the same in every course of a variant and type, whatever implementations it runs.
+ * A course is one model of the trainer (examples/llama) on its way: its run's context decides on
+ * the implementations. Data, draws and the frozen model beside it are the same in every course of a
+ * variant and type, whatever implementations it runs.
  */
 #ifndef CONVERGENCE_LESSONS_H
 #define CONVERGENCE_LESSONS_H
@@ -11,10 +13,11 @@
 #include "numbers.h"
 
 typedef struct course course;
-/* step: one step of training; returns what the curve shows. loss: that of a distillation, which writes the loss and the gradients of
- * the stream and of the output matrix. times: by how much matrices begin larger than the trainer makes them: in so narrow a model
- * attention to a text would else be nearly even at first, its gradients mostly rounding, and AdamW, which divides by their size, would
- * carry that into the parameters. */
+/* step: one step of training; returns what the curve shows. loss: that of a distillation, which
+ * writes the loss and the gradients of the stream and of the output matrix. times: by how much
+ * matrices begin larger than the trainer makes them: in so narrow a model attention to a text would
+ * else be nearly even at first, its gradients mostly rounding, and AdamW, which divides by their
+ * size, would carry that into the parameters. */
 typedef struct lesson {
     void (*open)(course *c);
     double (*step)(course *c, int64_t step);
@@ -70,7 +73,8 @@ float learner_parameter(const learner *n, int64_t i);
 void course_open(course *c, const lesson *l, corpus *text, const options *o, const char *impl,
                  const char *cpu_max);
 void course_close(course *c);
-/* The logits of a model that has run forward; from dlogits, the gradients of the stream and of the output matrix. */
+/* The logits of a model that has run forward; from dlogits, the gradients of the stream and of
+ * the output matrix. */
 void course_logits(learner *n, array *logits);
 void course_logits_back(course *c);
 /* The loss of the step. */

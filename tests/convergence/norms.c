@@ -1,8 +1,9 @@
-/* norms.c - two backends, `layernorm` and `dyt`: whoever trains a Llama with one of them trains a net whose norms are layer_norm
- * or dyt, and whose gates are GEGLU's.
+/* norms.c - two backends, `layernorm` and `dyt`: whoever trains a Llama with one of them trains a
+ * net whose norms are layer_norm or dyt, and whose gates are GEGLU's.
  *
- * The weight w of a norm is all the parameters it has: weight w and bias w - 1 of layer_norm; gamma w, beta w - 1 and alpha
- * w[0] / 2 of dyt. So it begins where such nets begin, with 1, 0 and 0.5, and its gradient is the sum of all parameter gradients. */
+ * The weight w of a norm is all the parameters it has: weight w and bias w - 1 of layer_norm; gamma
+ * w, beta w - 1 and alpha w[0] / 2 of dyt. So it begins where such nets begin, with 1, 0 and 0.5,
+ * and its gradient is the sum of all parameter gradients. */
 #include "norms.h"
 
 #include "numbers.h"
@@ -17,7 +18,8 @@ static const tg_host *host;
             return s_;               \
     } while (0)
 
-/* What a norm has beside its weight: parameters made of it, what forward saves, gradients of the parameters. */
+/* What a norm has beside its weight: parameters made of it, what forward saves, gradients
+ * of the parameters. */
 typedef struct parts {
     tg_tensor bias, alpha, y, mean, rstd, dweight, dbias, dalpha;
     int64_t shape[2], one;
@@ -149,7 +151,8 @@ static tg_status open_norms(const tg_host *given)
     return TG_OK;
 }
 
-/* A trainer that keeps all activations calls these and no others: rms_norm forward once, and then sums and norms in one. */
+/* A trainer that keeps all activations calls these and no others: rms_norm forward once, and then
+ * sums and norms in one. */
 #define BACKEND(name)                                                                             \
     static tg_status name##_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)               \
     {                                                                                             \

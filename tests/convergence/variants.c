@@ -1,12 +1,15 @@
-/* variants.c - do other norms, gates and losses than a Llama's learn, and learn the same with every implementation?
+/* variants.c - do other norms, gates and losses than a Llama's learn, and learn the same with
+ * every implementation?
  *
  *   convergence_variants TEXT
  *
- * The trainer's model, passes, data and optimizer, with another loss (lessons.c, grpo.c), or with other norms and gates (norms.c).
- * Each variant is trained on the default implementations, in f32 and in bf16 with f32 master weights: its
- * curve must fall (a reward: rise) by what the table says. Then it is trained again
+ * The trainer's model, passes, data and optimizer, with another loss (lessons.c, grpo.c), or with
+ * other norms and gates (norms.c). Each variant is trained on the default implementations, in f32
+ * and in bf16 with f32 master weights: its curve must fall (a reward: rise) by what the table says.
+ * Then it is trained again
  *   - on `unfused`, elementary steps as an eager framework runs them;
- *   - on the default implementations of the lowest CPU level, which sum in another order: the natural scatter;
+ *   - on the default implementations of the lowest CPU level, which sum in another order:
+ *     the natural scatter;
  *   - with a learning rate that is a little too high: the control, which shows what limits can see.
  *
  * Compared are the curves (largest difference of a step, over the change of the whole curve) and
@@ -14,10 +17,12 @@
  * the limits, the control must break both. Everything is seeded: two runs on one machine print the
  * same.
  *
- * In f32 curves differ by up to 3e-7 and parameters by up to 3e-6, whether the order of sums changes or the whole implementation; the
- * limits are ten times that and more, and see a rate that is 0.2 % off. In bf16 each activation is rounded by up to 2^-9; a result
- * next to a tie falls one way or the other, and AdamW, which divides by the gradient's size, carries it on where gradients are
- * mostly rounding: 2e-3 and 2e-2. The limits are some seven times that, and see a rate that is half as high again.
+ * In f32 curves differ by up to 3e-7 and parameters by up to 3e-6, whether the order of sums
+ * changes or the whole implementation; the limits are ten times that and more, and see a rate
+ * that is 0.2 % off. In bf16 each activation is rounded by up to 2^-9; a result next to a tie
+ * falls one way or the other, and AdamW, which divides by the gradient's size, carries it on
+ * where gradients are mostly rounding: 2e-3 and 2e-2. The limits are some seven times that, and
+ * see a rate that is half as high again.
  *
  * Two courses part, and are compared by the means of their last steps alone: tvd's gradient has a
  * jump where two probabilities are equal, and with own completions a rounding can turn a token and

@@ -1,5 +1,6 @@
-/* Results do not depend on where memory lies: every operator's cases by the CPU's implementations, with a workspace from an allocator
- * that aligns to 16 bytes, and with tensors at other addresses. */
+/* Results do not depend on where memory lies: every operator's cases by the CPU's
+ * implementations, with a workspace from an allocator that aligns to 16 bytes, and with tensors
+ * at other addresses. */
 #include <math.h>
 #include <stdint.h>
 
@@ -32,7 +33,8 @@ static void free_off(void *user, void *p)
 
 static int compared, streams;
 
-/* What is written past the caches may be added up in another order, from the first whole line of memory on. */
+/* What is written past the caches may be added up in another order, from the first whole
+ * line of memory on. */
 static int same(double a, double b)
 {
     return a == b || (isnan(a) && isnan(b)) || (streams && fabs(a - b) <= 1e-5 * fabs(a));

@@ -1,4 +1,5 @@
-/* Which implementation runs: defaults, lists, ceilings, strictness, direct access; and what the log says. */
+/* Which implementation runs: defaults, lists, ceilings, strictness, direct access; and
+ * what the log says. */
 #include "../common/test.h"
 
 enum { R = 4, N = 24 };

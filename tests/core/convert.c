@@ -1,5 +1,6 @@
-/* What a caller may give and what implementations see of it: types and strides by the columns of ops.def, whichever runs; indices of
- * both widths are checked in every call; memory that is short leaves outputs alone. */
+/* What a caller may give and what implementations see of it: types and strides by the columns of
+ * ops.def, whichever runs; indices of both widths are checked in every call; memory that is short
+ * leaves outputs alone. */
 #include <math.h>
 #include <tigon/backend.h>
 
@@ -95,7 +96,8 @@ static void narrow_targets(tg_ctx *ctx)
            "%s", tg_last_error());
 }
 
-/* Every place of every number of targets up to three vectors of sixteen, in a form that is known. */
+/* Every place of every number of targets up to three vectors of sixteen, in a
+ * form that is known. */
 static void every_narrow_index(tg_ctx *ctx)
 {
     enum { TARGETS = 50 };
@@ -272,7 +274,8 @@ static void short_memory(void)
     EXPECT(failed >= 2, "%d allocations failed: too few to mean anything", failed);
 }
 
-/* ---- strides: a gradient that is one number, as sum().backward() gives it; rows of two strides ---- */
+/* ---- strides: a gradient that is one number, as sum().backward() gives it; rows
+ * of two strides ---- */
 
 static void strides(tg_ctx *ctx)
 {

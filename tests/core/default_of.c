@@ -1,4 +1,5 @@
-/* The function that a backend delegates to takes every problem, not only those of the first implementation: products that oneDNN's refuses. */
+/* The function that a backend delegates to takes every problem, not only those of the first
+ * implementation: products that oneDNN's refuses. */
 #include <math.h>
 
 #include "../common/test.h"

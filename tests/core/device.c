@@ -1,4 +1,5 @@
-/* Tensors in device memory, on the mock device: its implementation, an error that names the knob, the fallback to the host.
+/* Tensors in device memory, on the mock device: its implementation, an error that names the knob,
+ * the fallback to the host.
  *   core_device MOCK.so */
 #include <tigon/backend.h>
 
@@ -49,7 +50,8 @@ int main(int argc, char **argv)
            "%s %s", tg_ctx_last_impl(ctx), tg_last_error());
     EXPECT(memcmp(x, y, sizeof x) == 0, "the mock's implementation did not run");
 
-    /* types and strides that core converts, it converts in host memory, or the device's backend does: not this one */
+    /* types and strides that core converts, it converts in host memory, or the device's backend
+     * does: not this one */
     uint16_t w16[N] = {0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80};
     int64_t none[] = {0, 0};
     tg_tensor tw = tg_tensor_of((void *)((uintptr_t)w16 + moved), TG_BF16, 1, &shape[1]);

@@ -1,4 +1,5 @@
-/* The environment's settings: each right value works, each wrong one is an error that names the variable. */
+/* The environment's settings: each right value works, each wrong one is an error that
+ * names the variable. */
 #include "../common/test.h"
 
 static void expect_status(const char *name, const char *value, tg_status expected)

@@ -1,12 +1,13 @@
-/* Strides: conversions walk each dimension by its own, in both directions, whatever the size of an element, and so do indices, of
- * which one out of bounds is told by its place. */
+/* Strides: conversions walk each dimension by its own, in both directions, whatever the size of an
+ * element, and so do indices, of which one out of bounds is told by its place. */
 #include "../common/test.h"
 
 enum { NDIM = 6 };
 
 static const int64_t sizes[NDIM] = {2, 3, 1, 5, 4, 3};
 
-/* Dimensions in memory from the innermost outwards, `gap` elements behind each run of them; returns how far the tensor reaches. */
+/* Dimensions in memory from the innermost outwards, `gap` elements behind each run of them; returns
+ * how far the tensor reaches. */
 static int64_t lay_out(int ndim, const int *order, int64_t first, int64_t gap, int64_t *strides)
 {
     int64_t reach = first;
@@ -55,7 +56,8 @@ static int64_t elements(int ndim)
 
 enum { ROOM = 4096 };
 
-/* The square of x where x is a number of its own for each element, in y: all small integers, exact in every type. */
+/* The square of x where x is a number of its own for each element, in y: all small integers,
+ * exact in every type. */
 static void squares(tg_ctx *ctx, int ndim, const int *order, int64_t gap, tg_type type)
 {
     static double x[ROOM], y[ROOM];
@@ -105,7 +107,8 @@ static void every_order(tg_ctx *ctx)
     }
 }
 
-/* Rows of a table by indices of several dimensions, in each type: tensors that are read in each order, and repeated in each dimension. */
+/* Rows of a table by indices of several dimensions, in each type: tensors that are read in each
+ * order, and repeated in each dimension. */
 static void indices(tg_ctx *ctx, int ndim, tg_type type, const int64_t *strides)
 {
     static int64_t space[ROOM];

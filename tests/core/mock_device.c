@@ -1,5 +1,6 @@
-/* A backend for a device that does not exist: its memory is the host's, moved by a constant so that a plain access would
- * fail. It has one implementation; with the fallback policy `host` everything else runs on the CPU. */
+/* A backend for a device that does not exist: its memory is the host's, moved by a constant so that
+ * a plain access would fail. It has one implementation; with the fallback policy `host` everything
+ * else runs on the CPU. */
 #include <stdlib.h>
 #include <string.h>
 #include <tigon/backend.h>

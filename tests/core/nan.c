@@ -1,5 +1,5 @@
-/* Every NaN that bf16 has stays NaN, whichever operand holds it: an implementation that rounds what it computed may add to it, and there
- * are two to which 1 cannot be added. */
+/* Every NaN that bf16 has stays NaN, whichever operand holds it: an implementation that rounds what
+ * it computed may add to it, and there are two to which 1 cannot be added. */
 #include <math.h>
 
 #include "../common/test.h"

@@ -1,5 +1,5 @@
-/* Options: what zero, TG_ZERO and TG_VALUE() in a call are to the implementation that runs it, by every way into the library, and what
- * the schema says of them. */
+/* Options: what zero, TG_ZERO and TG_VALUE() in a call are to the implementation that runs it, by
+ * every way into the library, and what the schema says of them. */
 #include <math.h>
 #include <tigon/backend.h>
 
@@ -142,7 +142,8 @@ static void derived(tg_ctx *ctx)
            "%s", tg_last_error());
 }
 
-/* The same by implementations of this library: the first update of AdamW without momentum and without eps is lr's size. */
+/* The same by implementations of this library: the first update of AdamW without momentum and
+ * without eps is lr's size. */
 static void adamw_of_the_library(tg_ctx *ctx, const char *impl)
 {
     tg_adamw_args a = adamw_args();

@@ -1,5 +1,5 @@
-/* Overlaps: no two views are taken of which an output shares an element with anything else, but for the view that an operator
- * allows, while neighbours are taken. */
+/* Overlaps: no two views are taken of which an output shares an element with anything else, but for
+ * the view that an operator allows, while neighbours are taken. */
 #include "../common/test.h"
 
 enum { PLACES = 256, VIEW = 3 };

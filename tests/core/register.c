@@ -42,7 +42,8 @@ static void refused(const tg_backend *b, tg_status expected, const char *word)
     EXPECT(tg_backend_count() == count, "a refused backend is there");
 }
 
-/* On a thread of its own: a lock that a refusal left held would stop it, where the thread that holds it may go on. */
+/* On a thread of its own: a lock that a refusal left held would stop it, where the thread that
+ * holds it may go on. */
 static void *register_elsewhere(void *b)
 {
     EXPECT(tg_backend_register(b) == TG_EINVAL, "%s", tg_last_error());

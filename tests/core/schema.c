@@ -1,5 +1,6 @@
-/* The schema's element types are those that checks accept: every tensor of every operator's problems is declared to be of
- * every type, and the types that pass in some problem are the ones that the schema lists. */
+/* The schema's element types are those that checks accept: every tensor of every operator's
+ * problems is declared to be of every type, and the types that pass in some problem are the ones
+ * that the schema lists. */
 #include "../common/test.h"
 #include "problem/problem.h"
 

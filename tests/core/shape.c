@@ -1,5 +1,5 @@
-/* The column `shape` of ops.def: every text can be read; shapes that are made are those of the cases; what is refused is said with the
- * size that was expected and where it comes from. */
+/* The column `shape` of ops.def: every text can be read; shapes that are made are those of the
+ * cases; what is refused is said with the size that was expected and where it comes from. */
 #include <tigon/registry.h>
 
 #include "../common/test.h"
@@ -121,7 +121,8 @@ static int is_unknown(const pb_op *op, const char *name)
            (!strcmp(op->info->name, "sum_rows_backward") && !strcmp(name, "dx"));
 }
 
-/* The shape of every output, made from the inputs of a case, has as many elements as that of the case. */
+/* The shape of every output, made from the inputs of a case, has as many elements as
+ * that of the case. */
 static void check_outputs(problem *p)
 {
     const pb_op *op = p->op;

@@ -1,5 +1,6 @@
-/* Work beside other work, on a device that can: what its backend is told, and that scratch memory of a side is nobody else's before
- * the join. Its gemm and cross_entropy compute nothing; everything else is the CPU's. */
+/* Work beside other work, on a device that can: what its backend is told, and that scratch memory
+ * of a side is nobody else's before the join. Its gemm and cross_entropy compute nothing;
+ * everything else is the CPU's. */
 #include <sys/mman.h>
 #include <tigon/backend.h>
 
@@ -118,7 +119,8 @@ static void *pages(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Logits of 1.5 GiB and a gradient whose f32 sums would take 2 GiB, where 1 GiB is what chunks have by default. */
+/* Logits of 1.5 GiB and a gradient whose f32 sums would take 2 GiB, where 1 GiB is what
+ * chunks have by default. */
 static void one_chunk(void)
 {
     enum { ROWS = 256, HIDDEN = 512, CLASSES = 1 << 20 };

@@ -1,5 +1,5 @@
-/* What a backend keeps for a context: found by every call, the context's own, and given back when the context ends; a program
- * may make contexts without end. */
+/* What a backend keeps for a context: found by every call, the context's own, and given back when
+ * the context ends; a program may make contexts without end. */
 #include <malloc.h>
 #include <stddef.h>
 #include <time.h>

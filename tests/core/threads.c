@@ -1,5 +1,6 @@
-/* tg_parallel_for: each index once, in chunks that begin at multiples of the grain, whatever workers there are and whenever they come;
- * OpenMP has one thread meanwhile, for libraries that use it themselves, and afterwards as many as before. */
+/* tg_parallel_for: each index once, in chunks that begin at multiples of the grain, whatever
+ * workers there are and whenever they come; OpenMP has one thread meanwhile, for libraries that use
+ * it themselves, and afterwards as many as before. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 

@@ -10,7 +10,8 @@ static tg_tensor matrix(void *data, tg_type type)
     return tg_tensor_of(data, type, 2, shape);
 }
 
-/* A walk, one with exponentials, and rows that are asked for ahead: all into y, one after the other. */
+/* A walk, one with exponentials, and rows that are asked for ahead: all into y,
+ * one after the other. */
 static void compute(tg_ctx *ctx, tg_type type, void *x, char *y, size_t bytes)
 {
     float rstd[ROWS];
@@ -32,7 +33,8 @@ static void compute(tg_ctx *ctx, tg_type type, void *x, char *y, size_t bytes)
            "%s", tg_last_error());
 }
 
-/* However far ahead memory is asked for; whether outputs go past the caches or not may round sums otherwise. */
+/* However far ahead memory is asked for; whether outputs go past the caches or not may
+ * round sums otherwise. */
 static void same_bits(tg_ctx *ctx, tg_type type)
 {
     static const char *const settings[][2] = {

@@ -1,5 +1,5 @@
-/* Lines of TIGON_VERBOSE and messages can be read by a program: no field has a comma, and numbers have a point, whatever the
- * locale.
+/* Lines of TIGON_VERBOSE and messages can be read by a program: no field has a comma, and numbers
+ * have a point, whatever the locale.
  *   core_verbose FOLDER: where a locale with a decimal comma is made */
 #include <locale.h>
 

@@ -22,8 +22,8 @@ static void counting_free(void *user, void *p)
     free(p);
 }
 
-/* Rows of 2^21 elements, and a column of as many: no row operator's scratch grows with them. Equal elements leave
- * sparsemax all of them to look through; the loss's gradient reads them twice. */
+/* Rows of 2^21 elements, and a column of as many: no row operator's scratch grows with them. Equal
+ * elements leave sparsemax all of them to look through; the loss's gradient reads them twice. */
 enum { LONG = 1 << 21 };
 
 static size_t peak_of(const char *op, tg_tensor *in, tg_tensor *out, double softcap)

@@ -1,5 +1,5 @@
-/* A program may make contexts without end: each has what it needs on the card, which ends with it. Without a card, or without
- * libtigon_cuda.so, the test is skipped.
+/* A program may make contexts without end: each has what it needs on the card, which ends with it.
+ * Without a card, or without libtigon_cuda.so, the test is skipped.
  *   cuda_contexts */
 #include <malloc.h>
 #include <time.h>

@@ -1,4 +1,5 @@
-/* absent.c - a backend for the device cuda on a machine without a driver: it loads, has an implementation, and can never be chosen. */
+/* absent.c - a backend for the device cuda on a machine without a driver: it loads, has an
+ * implementation, and can never be chosen. */
 #include <tigon/backend.h>
 
 static const tg_host *host;

@@ -1,5 +1,5 @@
-/* A program on a device with memory of its own: tg_alloc, tg_copy, tg_sync, tg_free, operators between them, and what only the
- * device can find wrong.
+/* A program on a device with memory of its own: tg_alloc, tg_copy, tg_sync, tg_free, operators
+ * between them, and what only the device can find wrong.
  *   device_memory libtoy.so */
 #include <math.h>
 #include <signal.h>
@@ -18,7 +18,8 @@ static tg_ctx *toy_context(void)
     return ctx;
 }
 
-/* A tensor in device memory with these bytes. The context's stream brings them there: the host's copy must last. */
+/* A tensor in device memory with these bytes. The context's stream brings them there: the
+ * host's copy must last. */
 static tg_tensor put(tg_ctx *ctx, const void *host, tg_type type, int ndim, const int64_t *shape)
 {
     tg_tensor t = tg_tensor_of(NULL, type, ndim, shape);
@@ -228,7 +229,8 @@ static tg_status call_loss(tg_ctx *ctx, loss_problem *p)
                                                                           .reduction = TG_NONE});
 }
 
-/* A target out of range is the kernel's to find: its row stays as it was, tg_sync() tells, other contexts do not. */
+/* A target out of range is the kernel's to find: its row stays as it was, tg_sync() tells,
+ * other contexts do not. */
 static void check_indices(tg_ctx *ctx, tg_ctx *other)
 {
     loss_problem p;
@@ -369,7 +371,8 @@ static void check_allocator(tg_ctx *ctx, tg_ctx *cpu, const tg_rms_norm_backward
     EXPECT(c.taken == 1 && c.given == 1, "%d taken, %d given", c.taken, c.given);
 }
 
-/* Scratch memory of the device is kept between calls and counted; another stream gets none of it. */
+/* Scratch memory of the device is kept between calls and counted; another
+ * stream gets none of it. */
 static void check_workspace(tg_ctx *ctx, tg_ctx *cpu)
 {
     const int64_t shape[] = {R, N}, rows[] = {R}, n[] = {N};

@@ -1,5 +1,6 @@
-/* Streams of a device: contexts on two of them do not wait for each other, a composition (fused_linear_cross_entropy) is put on
- * its context's stream whole, so that it can be recorded and run again, and events tell how far a stream is.
+/* Streams of a device: contexts on two of them do not wait for each other, a composition
+ * (fused_linear_cross_entropy) is put on its context's stream whole, so that it can be recorded and
+ * run again, and events tell how far a stream is.
  *   device_streams libtoy.so */
 #include <dlfcn.h>
 #include <math.h>
@@ -210,7 +211,8 @@ static void check_recorded(void)
     tg_ctx_destroy(cpu);
 }
 
-/* An event is waited for alone: what was put on the stream behind it is held, and would be waited for for ever. */
+/* An event is waited for alone: what was put on the stream behind it is held, and would be
+ * waited for for ever. */
 static void check_events(void)
 {
     int stream;

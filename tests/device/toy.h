@@ -1,9 +1,10 @@
 /* toy.h - a device that does not exist, for tests: libtoy.so, device `toy`.
  *
- * It keeps what real ones keep. Its memory is not the host's: a program that follows a pointer of tg_alloc() crashes, since
- * only the device's own thread has these pages, at other addresses. Calls and copies are put on a queue and return at once;
- * that thread takes its time before each. What goes wrong there is told by sync(). Calls of one stream run in their order; of several,
- * the stream that was used last goes first. Calls can be recorded (toy_graph.c).
+ * It keeps what real ones keep. Its memory is not the host's: a program that follows a pointer of
+ * tg_alloc() crashes, since only the device's own thread has these pages, at other addresses. Calls
+ * and copies are put on a queue and return at once; that thread takes its time before each. What
+ * goes wrong there is told by sync(). Calls of one stream run in their order; of several, the
+ * stream that was used last goes first. Calls can be recorded (toy_graph.c).
  *
  *   TOY_WRONG=OPERATOR   the first output of that operator comes out 1.5 times as large
  *   TOY_REFERENCE=1      it has the other operators of a Llama as well
@@ -24,14 +25,16 @@ void **toy_slot(tg_ctx *ctx);
 tg_status toy_memory_open(void);
 void *toy_take(size_t bytes); /* NULL: there is no room */
 void toy_give(void *device);
-/* What the device's thread sees at an address of its memory; NULL if not all bytes are taken there. */
+/* What the device's thread sees at an address of its memory; NULL if not all
+ * bytes are taken there. */
 void *toy_see(const void *device, size_t bytes);
 
 /* ---- toy_queue.c ---- */
 
 enum { TOY_TENSORS = 32, TOY_DIMENSIONS = 8 };
 
-/* A call that waits, or runs: its arguments with what they point to, as the device's thread sees it. */
+/* A call that waits, or runs: its arguments with what they point to, as the
+ * device's thread sees it. */
 typedef struct toy_call {
     tg_ctx *ctx;
     const void *stream;
@@ -73,7 +76,8 @@ tg_status toy_event(tg_ctx *ctx, tg_event_step step, void **event);
 
 /* ---- toy_launch.c ---- */
 
-/* What an implementation does: copies the call and puts it on the queue. scratch: bytes of device memory that it needs. */
+/* What an implementation does: copies the call and puts it on the queue. scratch: bytes of device
+ * memory that it needs. */
 tg_status toy_launch(tg_ctx *ctx, int op, const void *args, void (*kernel)(toy_call *call),
                      size_t scratch);
 /* What a program gives of other types, or strides, than the kernels take. */
@@ -87,7 +91,8 @@ void toy_set(const tg_rows *t, int64_t row, int64_t column, double value);
 
 extern const tg_impl toy_impls[], toy_llama_impls[]; /* toy_reference.c */
 
-/* TOY_FUNCTION(op, kernel, scratch): the function toy_<op>() that runs a kernel of the device's thread. */
+/* TOY_FUNCTION(op, kernel, scratch): the function toy_<op>() that runs a kernel of
+ * the device's thread. */
 #define TOY_FUNCTION(op, kernel, scratch)                              \
     static tg_status toy_##op(tg_ctx *ctx, const tg_##op##_args *args) \
     {                                                                  \

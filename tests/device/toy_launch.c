@@ -1,4 +1,5 @@
-/* toy_launch.c - from a call of an operator to one on the queue, and what kernels read and write elements with. */
+/* toy_launch.c - from a call of an operator to one on the queue, and what kernels read and
+ * write elements with. */
 #include <stdlib.h>
 #include <string.h>
 

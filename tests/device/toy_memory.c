@@ -1,5 +1,5 @@
-/* toy_memory.c - the device's memory: one file of pages, mapped for the device's thread. What programs get are addresses of
- * the same size that nobody can read or write. */
+/* toy_memory.c - the device's memory: one file of pages, mapped for the device's thread. What
+ * programs get are addresses of the same size that nobody can read or write. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>

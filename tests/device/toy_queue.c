@@ -1,4 +1,5 @@
-/* toy_queue.c - the device's thread: takes one call after the other, and keeps what went wrong until it is asked.
+/* toy_queue.c - the device's thread: takes one call after the other, and keeps what went
+ * wrong until it is asked.
  *
  * For tests, by dlsym: toy_hold(stream) lets nothing of a stream run until toy_hold(NULL). */
 #include <pthread.h>
@@ -27,7 +28,8 @@ static int64_t put;   /* serial of the call that was put last */
 static int64_t calls; /* that have run: the device's clock, 1 ms each */
 static int closing;
 
-/* The oldest call of the stream that was used last, of those that are not held, out of the list; NULL if nothing waits there. */
+/* The oldest call of the stream that was used last, of those that are not held, out of the list;
+ * NULL if nothing waits there. */
 static toy_call *take(void)
 {
     const toy_call *newest = NULL;

@@ -1,5 +1,5 @@
-/* toy_reference.c - its operators: the device's thread runs the library's reference, which takes what it sees for memory of the host.
- * Indices lie in device memory: no check has seen them. */
+/* toy_reference.c - its operators: the device's thread runs the library's reference, which takes
+ * what it sees for memory of the host. Indices lie in device memory: no check has seen them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@ static tg_ctx *host_context(void)
     return ctx;
 }
 
-/* Options are resolved, and a call takes zero for the default, which only stays where that follows from the tensors. */
+/* Options are resolved, and a call takes zero for the default, which only stays where that follows
+ * from the tensors. */
 static void unresolve(toy_call *call, const tg_op_info *op)
 {
     const double zero = TG_ZERO;
@@ -44,7 +45,8 @@ static void by_reference(toy_call *call)
 
 /* ---- indices ---- */
 
-/* A tensor of indices in [0, count), or `ignored`; stand_in takes the place of those that are not. */
+/* A tensor of indices in [0, count), or `ignored`; stand_in takes the place of
+ * those that are not. */
 typedef struct index_list {
     const char *name;
     tg_tensor *t;
@@ -57,7 +59,8 @@ static int is_wrong(const index_list *x, int64_t i)
     return index != x->ignored && (index < 0 || index >= x->count);
 }
 
-/* What belongs to position i of the indices: an element of a tensor of their shape, a row of one with a dimension more. */
+/* What belongs to position i of the indices: an element of a tensor of their shape, a row of one
+ * with a dimension more. */
 static char *belongs(const index_list *x, const tg_tensor *t, int64_t i, size_t *bytes)
 {
     const int64_t all = tg_numel(x->t);
@@ -145,7 +148,8 @@ static void look_up(toy_call *call)
     with_indices(call, (index_list){"indices", (tg_tensor *)a->indices, a->weight->shape[0], 0, 0});
 }
 
-/* ---- operators: those that tests of the device itself need, and with TOY_REFERENCE=1 the others of a Llama ---- */
+/* ---- operators: those that tests of the device itself need, and with TOY_REFERENCE=1 the
+ * others of a Llama ---- */
 
 #define OPERATORS(X)                          \
     X(embedding_forward, look_up)             \

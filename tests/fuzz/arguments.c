@@ -1,5 +1,6 @@
-/* Fuzzing of argument checks: valid problems with one to three fields of their arguments changed. Each call either is
- * refused, with a message that begins with the operator's name and with nothing written, or it runs.
+/* Fuzzing of argument checks: valid problems with one to three fields of their arguments changed.
+ * Each call either is refused, with a message that begins with the operator's name and with nothing
+ * written, or it runs.
  *   fuzz_arguments [CALLS [SEED]] */
 #include "../common/test.h"
 #include "problem/problem.h"
@@ -141,8 +142,8 @@ static void mutate_integers(pb_tensor *t)
         *(int32_t *)first = (int32_t)odd_number(t->limit);
 }
 
-/* ---- what may run: every tensor that is left lies within a buffer of the problem, and is not one element many times (2^40
- * rows of stride 0 are a valid operand, and hours of work) ---- */
+/* ---- what may run: every tensor that is left lies within a buffer of the problem, and is not one
+ * element many times (2^40 rows of stride 0 are a valid operand, and hours of work) ---- */
 
 static int is_small(const tg_tensor *t)
 {
@@ -178,7 +179,8 @@ static int inside(const problem *p, const tg_tensor *t)
     return 0;
 }
 
-/* 1 if integers that a check reads (indices, targets) may reach past their buffer: no caller may do that. */
+/* 1 if integers that a check reads (indices, targets) may reach past their buffer: no
+ * caller may do that. */
 static int integers_outside(const problem *p)
 {
     const int64_t most = 1 << 20;
@@ -216,7 +218,8 @@ static int unchanged(const problem *p, unsigned char *const *before)
     return 1;
 }
 
-/* A call of the context, which knows the last form that passed, is refused with the very words of the check by itself. */
+/* A call of the context, which knows the last form that passed, is refused with the very words of
+ * the check by itself. */
 static void same_words(tg_ctx *ctx, const problem *p)
 {
     char alone[PB_ERROR];

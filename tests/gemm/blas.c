@@ -1,5 +1,5 @@
-/* Products by a BLAS that TIGON_BLAS names: those of this machine that are there, each in a process of its own, on one thread and on
- * several; what names none, or comes too late, is an error. */
+/* Products by a BLAS that TIGON_BLAS names: those of this machine that are there, each in a process
+ * of its own, on one thread and on several; what names none, or comes too late, is an error. */
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>

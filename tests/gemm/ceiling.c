@@ -1,8 +1,9 @@
-/* Which instructions does oneDNN use for products? Those of TIGON_CPU_MAX at most, in the whole process, and a context with
- * a lower ceiling than that does without oneDNN.
+/* Which instructions does oneDNN use for products? Those of TIGON_CPU_MAX at most, in the whole
+ * process, and a context with a lower ceiling than that does without oneDNN.
  *   onednn_ceiling v2|v3|v4|v4bf16    TIGON_CPU_MAX
  *   onednn_ceiling none               not set: oneDNN may use what the processor has
- *   onednn_ceiling late               v2, but the program has used oneDNN before: it cannot be held any more */
+ *   onednn_ceiling late               v2, but the program has used oneDNN before: it cannot be
+ *                                     held any more */
 #include <oneapi/dnnl/dnnl.h>
 
 #include "../common/test.h"

@@ -1,5 +1,6 @@
-/* batched_gemm on heads that lie side by side in rows, as views: q k^T of grouped queries, where several take one key head, into a part of a
- * larger tensor, by every implementation of the CPU, for any number of threads. And its messages. */
+/* batched_gemm on heads that lie side by side in rows, as views: q k^T of grouped queries, where
+ * several take one key head, into a part of a larger tensor, by every implementation of the CPU,
+ * for any number of threads. And its messages. */
 #include <tigon/registry.h>
 
 #include "../common/test.h"

@@ -1,5 +1,6 @@
-/* Signals that arrive while a product runs harm nothing: the heap around its buffers stays whole. (Kernels of oneDNN 2.6
- * use the stack pointer for other things meanwhile.) So they wait, whichever way oneDNN is entered, and are let in again. */
+/* Signals that arrive while a product runs harm nothing: the heap around its buffers stays whole.
+ * (Kernels of oneDNN 2.6 use the stack pointer for other things meanwhile.) So they wait, whichever
+ * way oneDNN is entered, and are let in again. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>

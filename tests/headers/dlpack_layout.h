@@ -1,4 +1,5 @@
-/* The layout of DLPack's DLTensor, written down from its specification: what tg_tensor must agree with. */
+/* The layout of DLPack's DLTensor, written down from its specification: what
+ * tg_tensor must agree with. */
 #ifndef DLPACK_LAYOUT_H
 #define DLPACK_LAYOUT_H
 

@@ -1,4 +1,5 @@
-/* tg_ub_capacity_bits: the caller, then ASCEND_UB_CAPACITY_BITS, then CANN, then the table of chips.
+/* tg_ub_capacity_bits: the caller, then ASCEND_UB_CAPACITY_BITS, then CANN,
+ * then the table of chips.
  *   npu_capacity CARDS       the library path has the libascendcl.so of ascendcl.c */
 #include <tigon/npu.h>
 

@@ -1,4 +1,5 @@
-/* The Unified Buffer's planner on problems whose plan is known, what it refuses, and what a plan costs. */
+/* The Unified Buffer's planner on problems whose plan is known, what it refuses, and
+ * what a plan costs. */
 #include <time.h>
 
 #include <tigon/npu.h>
@@ -44,7 +45,8 @@ static void known(void)
 {
     tg_ub_layout l;
     EXPECT(tg_ub_usable_bytes(1572864) == 196352 && tg_ub_usable_bytes(100) == 0, "usable");
-    /* f32, 4096 columns: x twice and squares or y32, which share, 3 x 16 KiB a row; rstd 32 bytes. */
+    /* f32, 4096 columns: x twice and squares or y32, which share, 3 x 16 KiB a
+     * row; rstd 32 bytes. */
     tg_ub_problem p = of(2048, 4096, 4);
     EXPECT(tg_ub_plan(&norm, &p, &l) == TG_OK, "%s", tg_last_error());
     EXPECT(l.tile_rows == 3 && l.tile_columns == 4096, "%lld x %lld", (long long)l.tile_rows,

@@ -1,6 +1,6 @@
 /* The Unified Buffer's planner on thousands of random kernels: what must hold for all. Within the
- * capacity, aligned, in the wished banks, nothing on top of what is alive, a ledger as counted by hand,
- * all of the problem covered, and no larger tile in less room. */
+ * capacity, aligned, in the wished banks, nothing on top of what is alive, a ledger as counted by
+ * hand, all of the problem covered, and no larger tile in less room. */
 #include <tigon/npu.h>
 
 #include <tigon/npu.h>

@@ -1,5 +1,5 @@
-/* tg_ub_default_tiling gives what Liger's compute_default_tiling_strategy gives: thirty worked examples at
- * 192 KiB and at 256 KiB, and the cases that are errors or None there. */
+/* tg_ub_default_tiling gives what Liger's compute_default_tiling_strategy gives: thirty worked
+ * examples at 192 KiB and at 256 KiB, and the cases that are errors or None there. */
 #include <tigon/npu.h>
 
 #include <tigon/npu.h>

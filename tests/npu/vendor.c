@@ -1,4 +1,5 @@
-/* An NPU's backend from outside: its kernels are known with their buffers, and who watches hears of its launches. */
+/* An NPU's backend from outside: its kernels are known with their buffers, and who watches
+ * hears of its launches. */
 #include <tigon/backend.h>
 #include <tigon/npu.h>
 

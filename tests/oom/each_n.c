@@ -1,8 +1,9 @@
-/* Every allocation fails once: the n-th one of creating a context and running an operator, for n = 1, 2, ... until all is
- * well. Each failure is TG_ENOMEM with a message that names the operator, leaks nothing (the sanitizer build tells), and
- * implementations of `cpu` have not written any output. A call that succeeds all the same has the bits of one that missed nothing.
- * Operators that work in chunks are run in all their cases of several chunks, in f32 and bf16, with memory that ends at the
- * n-th allocation, too. The linker wraps the allocators (--wrap). */
+/* Every allocation fails once: the n-th one of creating a context and running an operator, for n =
+ * 1, 2, ... until all is well. Each failure is TG_ENOMEM with a message that names the operator,
+ * leaks nothing (the sanitizer build tells), and implementations of `cpu` have not written any
+ * output. A call that succeeds all the same has the bits of one that missed nothing. Operators that
+ * work in chunks are run in all their cases of several chunks, in f32 and bf16, with memory that
+ * ends at the n-th allocation, too. The linker wraps the allocators (--wrap). */
 #include <errno.h>
 #include <stdint.h>
 

@@ -1,5 +1,7 @@
-/* A process that has no memory left: a call computes what it should, or is TG_ENOMEM and has written nothing; it never ends the process.
- *   limits    RLIMIT_AS leaves less and less: every operator by each backend, and products as the first that a process does
+/* A process that has no memory left: a call computes what it should, or is TG_ENOMEM and has
+ * written nothing; it never ends the process.
+ *   limits    RLIMIT_AS leaves less and less: every operator by each backend, and products as the
+ *             first that a process does
  *   malloc    fails from the n-th call on: products by oneDNN once it has its kernels
  * Each in a process of its own, which tells in shared memory how far it has come. */
 #include <errno.h>

@@ -1,5 +1,6 @@
-/* adamw: beside a master, param is the rounding of what master has become, not of what was not yet rounded to f32. The step
- * takes each weight a little away from a tie between two numbers of bf16, by less than f32 can tell. */
+/* adamw: beside a master, param is the rounding of what master has become, not of what was not yet
+ * rounded to f32. The step takes each weight a little away from a tie between two numbers of bf16,
+ * by less than f32 can tell. */
 #include <math.h>
 
 #include "../common/test.h"
@@ -46,8 +47,8 @@ static void check(const char *impl)
     tg_ctx_destroy(ctx);
 }
 
-/* The norm of all gradients clips, and one that is not finite leaves everything as it is: what a step with the scale that follows from it
- * gives, and what was there before. */
+/* The norm of all gradients clips, and one that is not finite leaves everything as it is: what a
+ * step with the scale that follows from it gives, and what was there before. */
 static void check_norm(const char *impl, float squares, double scale)
 {
     int64_t n = N, one = 1;

@@ -1,5 +1,5 @@
-/* embedding: an index out of range is an error that names it, before anything is written; rows that no
- * index names become zero, or keep their bits when gradients accumulate. */
+/* embedding: an index out of range is an error that names it, before anything is written; rows that
+ * no index names become zero, or keep their bits when gradients accumulate. */
 #include "../common/test.h"
 
 enum { V = 5, D = 3, N = 4 };
@@ -56,7 +56,8 @@ static void untouched(tg_ctx *ctx, int accumulate)
     }
 }
 
-/* Vectors of indices are looked through at once: none of any number of them gets past, in a call of a form that passed. */
+/* Vectors of indices are looked through at once: none of any number of them gets past, in a call of
+ * a form that passed. */
 static void any_number(tg_ctx *ctx)
 {
     enum { MOST = 75 };

@@ -1,5 +1,6 @@
-/* grpo_loss: what each loss type makes of the same tokens, worked out by hand; what is refused, with
- * nothing written; tokens that mask leaves out, whose targets may be anything; logits that are a view. */
+/* grpo_loss: what each loss type makes of the same tokens, worked out by hand; what is
+ * refused, with nothing written; tokens that mask leaves out, whose targets may be anything;
+ * logits that are a view. */
 #include <math.h>
 
 #include "../common/test.h"
@@ -51,8 +52,8 @@ static tg_status backward(tg_ctx *ctx, const call *c)
                                                                .temperature = c->args.temperature});
 }
 
-/* Both classes are equally likely and the policy is the old one: rho = 1, and a token's loss is -A, or -A
- * log 0.5 where logp is a factor; phi = 1. Sequences of 3 and 1 tokens have A = 1 and 2. */
+/* Both classes are equally likely and the policy is the old one: rho = 1, and a token's loss is -A,
+ * or -A log 0.5 where logp is a factor; phi = 1. Sequences of 3 and 1 tokens have A = 1 and 2. */
 static void by_hand(tg_ctx *ctx)
 {
     const double l = -log(0.5);

@@ -1,5 +1,6 @@
-/* jsd where student and teacher nearly agree: gradient and loss have the digits that its README promises. (The checker allows what a
- * rounding of the inputs costs, or twice what the textbook's formula errs by: much more where probabilities are next to 1.) */
+/* jsd where student and teacher nearly agree: gradient and loss have the digits that its README
+ * promises. (The checker allows what a rounding of the inputs costs, or twice what the textbook's
+ * formula errs by: much more where probabilities are next to 1.) */
 #include <math.h>
 
 #include "../common/test.h"

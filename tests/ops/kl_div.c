@@ -1,5 +1,6 @@
-/* kl_div: probabilities of no distribution, which are below 0 or -0, are as in the definition. Found in a build that traps on overflow of
- * signed integers: the logarithm of -0 subtracted in those, at the levels below AVX-512. */
+/* kl_div: probabilities of no distribution, which are below 0 or -0, are as in the definition.
+ * Found in a build that traps on overflow of signed integers: the logarithm of -0 subtracted in
+ * those, at the levels below AVX-512. */
 #include <math.h>
 
 #include "../common/test.h"

@@ -1,5 +1,6 @@
-/* Sums whose order is promised: of an index's rows in the order of the positions, of parts in the order of the rows that they are made
- * of. A number so large that it swallows all others comes first, its opposite later, and 1 at the end: in order the sum is 1, and in
+/* Sums whose order is promised: of an index's rows in the order of the positions, of parts
+ * in the order of the rows that they are made of. A number so large that it swallows all
+ * others comes first, its opposite later, and 1 at the end: in order the sum is 1, and in
  * nearly any other it is 0. */
 #include "../common/test.h"
 
@@ -14,7 +15,8 @@ static float rows_data[MOST], other[MOST], gradient[MOST], sums[WIDEST], ones[WI
     per_row[MOST];
 static int64_t index_data[MOST];
 
-/* rows x n, 0 but for the three numbers of each column: in the first row, in the middle, in the last. */
+/* rows x n, 0 but for the three numbers of each column: in the first row, in the
+ * middle, in the last. */
 static void fill(int64_t rows, int64_t n)
 {
     memset(rows_data, 0, (size_t)(rows * n) * sizeof *rows_data);
@@ -118,7 +120,8 @@ static const struct {
                  {"dyt_backward", dyt},
                  {"group_norm_backward", group_norm}};
 
-/* A loss summed over long rows, in pieces: log-probabilities whose terms are the three numbers, in the first row, the middle, the last. */
+/* A loss summed over long rows, in pieces: log-probabilities whose terms are the three numbers, in
+ * the first row, the middle, the last. */
 static void loss(tg_ctx *ctx, int impl)
 {
     int64_t shape[] = {3, 20001}, one = 1;
@@ -136,7 +139,8 @@ static void loss(tg_ctx *ctx, int impl)
     expect_ones(impl, sums, shape[0], 1);
 }
 
-/* Losses of rows whose logits are all 0: by their weights they are the three numbers times the logarithm of 3. */
+/* Losses of rows whose logits are all 0: by their weights they are the three numbers times
+ * the logarithm of 3. */
 static void row_losses(tg_ctx *ctx, int impl)
 {
     static float weights[] = {HUGE_NUMBER, -HUGE_NUMBER, 1};

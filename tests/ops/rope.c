@@ -1,5 +1,6 @@
-/* rope on views of any strides: heads before positions, q and k packed in one buffer, in place. Every
- * implementation gives what the formula says; what lies between the elements keeps its bytes. */
+/* rope on views of any strides: heads before positions, q and k packed in one buffer, in
+ * place. Every implementation gives what the formula says; what lies between the
+ * elements keeps its bytes. */
 #include <math.h>
 
 #include "../common/test.h"

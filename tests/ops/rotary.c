@@ -1,5 +1,5 @@
-/* llama4_rope and qwen2vl_mrope on views of any strides, in and out of place: every implementation gives what the
- * formula says, and what lies between the elements keeps its bytes. */
+/* llama4_rope and qwen2vl_mrope on views of any strides, in and out of place: every implementation
+ * gives what the formula says, and what lies between the elements keeps its bytes. */
 #include <math.h>
 
 #include "../common/test.h"

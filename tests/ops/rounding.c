@@ -1,5 +1,6 @@
-/* Results that are known exactly before they are rounded to 16 bits: to nearest, ties to even, by every implementation of the CPU's, in
- * whole vectors, their ends, and past the cache. The checker allows either neighbour of a tie, since what it compares is not exact. */
+/* Results that are known exactly before they are rounded to 16 bits: to nearest, ties to even, by
+ * every implementation of the CPU's, in whole vectors, their ends, and past the cache. The checker
+ * allows either neighbour of a tie, since what it compares is not exact. */
 #include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,7 +60,8 @@ static double any_number(int type)
     return r & 1 ? x : -x;
 }
 
-/* An f32: half way between two neighbours of the type, the next to that, or a number of the type itself. */
+/* An f32: half way between two neighbours of the type, the next to that, or a number
+ * of the type itself. */
 static float near_a_tie(int type)
 {
     const uint16_t most = type == TG_BF16 ? 0x7f7d : 0x7bfd,
@@ -73,7 +75,8 @@ static float near_a_tie(int type)
     return r & 256 ? -x : x;
 }
 
-/* ---- the operators: each fills its inputs, and says what it must give before it is rounded ---- */
+/* ---- the operators: each fills its inputs, and says what it must give before
+ * it is rounded ---- */
 
 static uint16_t a[2 * MOST], b[MOST], out[MOST + 2];
 static float weight[MOST], expected[MOST];
@@ -115,7 +118,8 @@ static tg_status embedding(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t 
     return tg_impl_run(ctx, impl, &(tg_embedding_backward_args){&tdy, &ti, &ty, 0});
 }
 
-/* The sum of two rows, as a product with ones and zeros; as many rows, and terms, as matrix units ask for, and all rows the same. */
+/* The sum of two rows, as a product with ones and zeros; as many rows, and terms, as matrix units
+ * ask for, and all rows the same. */
 static tg_status gemm(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t *y)
 {
     enum { ROWS = 64, TERMS = 32 };
@@ -253,7 +257,8 @@ static tg_status poly_norm(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t 
     return tg_impl_run(ctx, impl, &args);
 }
 
-/* Two classes of the same probability: the gradient of the target's, the first, is half of the upstream gradient, or minus that. */
+/* Two classes of the same probability: the gradient of the target's, the first, is half of the
+ * upstream gradient, or minus that. */
 static uint16_t *two_classes(int type, int64_t n, float sign)
 {
     static uint16_t gradient[2 * MOST];

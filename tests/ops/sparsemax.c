@@ -1,5 +1,5 @@
-/* sparsemax along each dimension of one tensor, by every implementation; which dimensions and strides are refused,
- * and how the message says so. */
+/* sparsemax along each dimension of one tensor, by every implementation; which dimensions and
+ * strides are refused, and how the message says so. */
 #include <math.h>
 
 #include "../common/test.h"
@@ -40,8 +40,8 @@ static void check_dimension(tg_ctx *ctx, int impl, int64_t dim)
     }
 }
 
-/* One element stands out, and the others still share what it leaves: their digits lie far below those
- * of the maximum, of which one in the last place moves tau by 5e-11. */
+/* One element stands out, and the others still share what it leaves: their digits lie far below
+ * those of the maximum, of which one in the last place moves tau by 5e-11. */
 static void far_below_the_maximum(tg_ctx *ctx, int impl)
 {
     int64_t n = TOTAL;

@@ -1,6 +1,7 @@
 /* An argument means the same in every type that it may have. Of every operator's cases, in f32:
- *   `ref` gives, rounded, what it gives where all floating tensors are f64, which holds the same numbers;
- *   `cpu` and `ref` give the same bits where an input that may have another type than T has it, and the same numbers. */
+ *   `ref` gives, rounded, what it gives where all floating tensors are f64, which holds the same
+ *   numbers; `cpu` and `ref` give the same bits where an input that may have another type than T
+ *   has it, and the same numbers. */
 #include <math.h>
 
 #include "../common/test.h"

@@ -1,5 +1,5 @@
-/* cross_entropy and fused_linear_cross_entropy: slices of a vocabulary together are the whole, in what they compute; and what a slice
- * cannot compute is refused by name. */
+/* cross_entropy and fused_linear_cross_entropy: slices of a vocabulary together are the whole, in
+ * what they compute; and what a slice cannot compute is refused by name. */
 #include <math.h>
 
 #include "../common/test.h"
@@ -51,7 +51,8 @@ typedef struct slices {
     float dx[ROWS * HIDDEN];                                 /* summed over slices */
 } slices;
 
-/* One slice in one direction: classes first to first + n. loss and lse are forward's, all is backward's: lse of all slices. */
+/* One slice in one direction: classes first to first + n. loss and lse are forward's, all is
+ * backward's: lse of all slices. */
 typedef struct slice {
     int backward;
     int64_t first, n;

@@ -1,4 +1,5 @@
-/* A plug-in that does much as it is opened: it makes a context and calls an operator, and starts a process that does the same. */
+/* A plug-in that does much as it is opened: it makes a context and calls an operator, and starts a
+ * process that does the same. */
 #include <sys/wait.h>
 #include <tigon/backend.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* A plug-in of an older Tigon: its table ends early, and behind it lies what is none of anybody's business. Its entries are found
- * by their symbols. */
+/* A plug-in of an older Tigon: its table ends early, and behind it lies what is none of anybody's
+ * business. Its entries are found by their symbols. */
 #include <stddef.h>
 #include <tigon/backend.h>
 

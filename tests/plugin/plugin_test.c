@@ -1,5 +1,6 @@
-/* tests/plugin/plugin_test.c - with a plug-in loaded that replaces rms_norm_forward alone, that implementation runs, agrees with the
- * default, passes on what it does not take, and every other operator resolves as before.
+/* tests/plugin/plugin_test.c - with a plug-in loaded that replaces rms_norm_forward alone, that
+ * implementation runs, agrees with the default, passes on what it does not take, and every other
+ * operator resolves as before.
  *
  *   plugin_test VENDOR PLUGIN
  */

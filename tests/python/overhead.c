@@ -1,4 +1,5 @@
-/* How long tg_call() takes for a problem so small that the kernel hardly counts: nanoseconds, the least of some runs. */
+/* How long tg_call() takes for a problem so small that the kernel hardly counts: nanoseconds, the
+ * least of some runs. */
 #include <stdio.h>
 #include <time.h>
 

@@ -1,5 +1,6 @@
-/* tests/threads/contexts.c - contexts side by side: threads that each create a context, call an operator on an executor
- * of their own, fail on purpose, and read the registry. For ThreadSanitizer. */
+/* tests/threads/contexts.c - contexts side by side: threads that each create a context,
+ * call an operator on an executor of their own, fail on purpose, and read the registry.
+ * For ThreadSanitizer. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

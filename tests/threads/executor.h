@@ -1,4 +1,5 @@
-/* tests/threads/executor.h - an executor of pthreads, which ThreadSanitizer understands; libgomp is not instrumented. */
+/* tests/threads/executor.h - an executor of pthreads, which ThreadSanitizer understands; libgomp is
+ * not instrumented. */
 #ifndef TESTS_EXECUTOR_H
 #define TESTS_EXECUTOR_H
 

@@ -1,4 +1,5 @@
-/* fork() in a program that has used the library: the child's calls end, and give the parent's bits. */
+/* fork() in a program that has used the library: the child's calls end, and give
+ * the parent's bits. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,7 +14,8 @@ static float a[M * M], b[M * M], c[M * M], y[M * M];
 static uint16_t half[M * M];
 static const int64_t square[] = {M, M};
 
-/* gemm, which oneDNN runs, in f32 and bf16, and an implementation of ours: all of them in parallel. */
+/* gemm, which oneDNN runs, in f32 and bf16, and an implementation of ours: all of
+ * them in parallel. */
 static int call(tg_ctx *ctx, float *product, float *normal)
 {
     tg_tensor ta = tg_tensor_of(a, TG_F32, 2, square), tb = tg_tensor_of(b, TG_F32, 2, square),

@@ -1,6 +1,8 @@
-/* The same bits for any number of threads, on an executor of pthreads: every operator, every case of its family. And what each call leaves
- * behind: no workspace in use, the caller's signals, floating-point mode and matrix units as they were.
- *   threads_same_bits [BYTES [STEP]]    each STEP-th of the problems that take less memory than that */
+/* The same bits for any number of threads, on an executor of pthreads: every operator, every case
+ * of its family. And what each call leaves behind: no workspace in use, the caller's signals,
+ * floating-point mode and matrix units as they were.
+ *   threads_same_bits [BYTES [STEP]]    each STEP-th of the problems that take less memory than
+ *                                       that */
 #include <pthread.h>
 #include <signal.h>
 #if defined(__x86_64__)

@@ -47,8 +47,8 @@ static void print_environment(json *j)
         printf("  none is set\n");
 }
 
-/* What oneDNN, which multiplies matrices, may use of the processor; NULL: this build has none. It has
- * one limit for the whole process, and its implementation says so. */
+/* What oneDNN, which multiplies matrices, may use of the processor; NULL: this build has none. It
+ * has one limit for the whole process, and its implementation says so. */
 static const char *onednn_limit(void)
 {
     for (int i = 0; i < tg_impl_count(); i++)
@@ -91,7 +91,8 @@ static void run_product(void *limit)
     gemm_limit_run(limit);
 }
 
-/* A copy far larger than caches, and a product far larger than what keeps the device busy: bf16 on a card, f32 on a processor. */
+/* A copy far larger than caches, and a product far larger than what keeps the device busy: bf16 on
+ * a card, f32 on a processor. */
 static rates probe(tg_ctx *ctx)
 {
     const int card = is_apart(ctx);

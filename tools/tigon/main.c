@@ -1,4 +1,5 @@
-/* tools/tigon/main.c - the command `tigon`: one line a sub-command, each a folder or a file of its own. */
+/* tools/tigon/main.c - the command `tigon`: one line a sub-command, each a folder or
+ * a file of its own. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,8 @@ static int usage(FILE *out)
     return out == stdout ? 0 : 2;
 }
 
-/* Runs at every exit, of child processes too: a full disk may be noticed only when the last bytes leave. */
+/* Runs at every exit, of child processes too: a full disk may be noticed only when the
+ * last bytes leave. */
 static void close_output(void)
 {
     errno = 0;

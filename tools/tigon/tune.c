@@ -1,7 +1,8 @@
 /* tools/tigon/tune.c - `tigon tune`: what TIGON_TUNE would gain on this machine.
  *
- * Each setting has a few values, and one or two operators whose time depends on it. In every round each value is timed once, in an
- * order that turns, and compared with what is set now; the median of these ratios counts. */
+ * Each setting has a few values, and one or two operators whose time depends on it. In every round
+ * each value is timed once, in an order that turns, and compared with what is set now; the median
+ * of these ratios counts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,8 @@ static double time_of(bench *b, run_fn *run, tg_type type)
     return seconds() - begin;
 }
 
-/* How much faster each of `count` values is than the first, f32 and bf16 together: the median of the rounds. */
+/* How much faster each of `count` values is than the first, f32 and bf16 together: the
+ * median of the rounds. */
 static void compare(bench *b, const char *name, run_fn *run, const int64_t *values, int count,
                     int rounds, double *gain)
 {
@@ -180,8 +182,9 @@ static void tune_distance(bench *b, const struct setting *s, int rounds, report 
     tell(r, s->name, values[0], values[best], gain[best], s->what);
 }
 
-/* From which size on writing past the caches is faster than not, for outputs that are read next: half of the smallest of those. The gain
- * is that of the size, between this and what is set now, where it is largest. */
+/* From which size on writing past the caches is faster than not, for outputs that are read next:
+ * half of the smallest of those. The gain is that of the size, between this and what is set now,
+ * where it is largest. */
 static void tune_streaming(bench *b, int rounds, report *r)
 {
     enum { SIZES = 32, LEAST = 1 << 20 };

@@ -26,8 +26,8 @@ static inline cudaStream_t cuda_stream(const cuda_record *r)
 
 /* An error of CUDA as a status; it is forgotten there, unless the card itself is lost. */
 tg_status cuda_failed(const char *what, cudaError_t error);
-/* The context's card, or the first one where it has none yet, becomes current; NULL, with the error set. cuda_leave() makes
- * *before current again. */
+/* The context's card, or the first one where it has none yet, becomes current; NULL, with the error
+ * set. cuda_leave() makes *before current again. */
 cuda_record *cuda_enter(tg_ctx *ctx, cuda_before *before);
 void cuda_leave(int card, cuda_before before);
 /* When the context's work has ended: the index out of range that a kernel has found, once. */

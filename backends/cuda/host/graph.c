@@ -1,4 +1,5 @@
-/* graph.c - calls that are recorded and run again as a CUDA graph; events; memory of the host that the card copies by itself. */
+/* graph.c - calls that are recorded and run again as a CUDA graph; events; memory of the host that
+ * the card copies by itself. */
 #include "card.h"
 
 /* ---- memory of the host ---- */
@@ -57,7 +58,8 @@ tg_status cuda_event(tg_ctx *ctx, tg_event_step step, void **event)
 
 /* ---- graphs ---- */
 
-/* The context's own stream may be the default one, which cannot be recorded. Streams belong to a card. */
+/* The context's own stream may be the default one, which cannot be recorded. Streams
+ * belong to a card. */
 static cudaError_t make_recorder(cuda_record *r)
 {
     if (r->recorder && r->recorded_on == r->card)

@@ -1,4 +1,5 @@
-/* launch.h - a call of an operator on its way to the card: where it runs, and how errors come back. For C and C++. */
+/* launch.h - a call of an operator on its way to the card: where it runs, and how errors come
+ * back. For C and C++. */
 #ifndef CUDA_LAUNCH_H
 #define CUDA_LAUNCH_H
 
@@ -15,8 +16,8 @@ enum { MOST_CARDS = 64 };
 /* The library's services. */
 extern const tg_host *cuda_host;
 
-/* An index out of range that a kernel has found, kept for sync(): in memory that both sides see. The first thread that sets `taken`
- * writes the rest. op and argument are texts of the host. */
+/* An index out of range that a kernel has found, kept for sync(): in memory that both sides see.
+ * The first thread that sets `taken` writes the rest. op and argument are texts of the host. */
 typedef struct cuda_fault {
     unsigned taken;
     const char *op, *argument;
@@ -51,8 +52,8 @@ void cuda_move(const void *const *from, int reads, void *const *to, int writes, 
 
 #ifdef __cplusplus
 }
-/* An operator that a family's file runs, by a function cuda_<operator>(), of these element types. CMake makes the table of backend.c
- * from these lines. */
+/* An operator that a family's file runs, by a function cuda_<operator>(), of these element types.
+ * CMake makes the table of backend.c from these lines. */
 #define CUDA_OPERATOR(op, takes) \
     extern "C" tg_status cuda_##op(tg_ctx *ctx, const tg_##op##_args *args)
 #endif

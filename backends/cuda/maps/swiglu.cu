@@ -1,4 +1,5 @@
-/* swiglu.cu - y = u s(alpha u) (v + up_offset) down_multiplier of gate and up, with limits or without;
+/* swiglu.cu - y = u s(alpha u) (v + up_offset) down_multiplier of gate and up,
+ * with limits or without;
  * s(a) = 1 / (1 + exp(-a)). */
 #include "rows/logistic.cuh"
 #include "rows/map.cuh"
@@ -108,7 +109,8 @@ static bool is_plain(const swiglu_options &o)
     return o.limit == HUGE_VALF && o.alpha == 1 && o.up_offset == 0;
 }
 
-/* F of plain or of limited gates, in two tensors; or in one, where its first is I and that of the results O. */
+/* F of plain or of limited gates, in two tensors; or in one, where its first is I and that
+ * of the results O. */
 template <template <class> class F, int I, int O, int COUNT>
 static tg_status run(tg_ctx *ctx, const char *op, const swiglu_options &o, bool one_tensor,
                      const tg_tensor *const (&tensors)[COUNT])

@@ -47,8 +47,8 @@ static int is_moderate(double alpha)
     return fabs(alpha) >= 0x1p-32 && fabs(alpha) <= 0x1p32;
 }
 
-/* What cuBLASLt takes for products of a few rows or columns rounds them to 16 bits before it adds beta c,
- * so that sums which cancel lose their digits. */
+/* What cuBLASLt takes for products of a few rows or columns rounds them to 16 bits before it adds
+ * beta c, so that sums which cancel lose their digits. */
 static int rounds_once(const tg_gemm_args *args)
 {
     enum { FEW = 16 };

@@ -8,8 +8,8 @@
  *   CUDA_OPERATOR(product_forward, TG_TAKES_FLOATS);
  *   MAP_OPERATOR(product_forward, product, a->x, a->z, a->y)
  *
- * interleaved<F, I, O> is F whose operands I and I + 1 alternate in one tensor, and its results O and
- * O + 1 (-1: none). */
+ * interleaved<F, I, O> is F whose operands I and I + 1 alternate in one tensor, and its results O
+ * and O + 1 (-1: none). */
 #ifndef CUDA_MAP_CUH
 #define CUDA_MAP_CUH
 

@@ -1,5 +1,5 @@
-/* neighbours.cuh - pairs of neighbouring elements: two chunks of memory, of whose pairs one array has
- * the first elements and another the second. */
+/* neighbours.cuh - pairs of neighbouring elements: two chunks of memory, of whose pairs one array
+ * has the first elements and another the second. */
 #ifndef CUDA_NEIGHBOURS_CUH
 #define CUDA_NEIGHBOURS_CUH
 

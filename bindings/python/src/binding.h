@@ -1,5 +1,5 @@
-/* What the files of the extension tigon._core share. It is written against CPython's limited API of 3.9, so that one binary serves
- * that version and every later one. */
+/* What the files of the extension tigon._core share. It is written against CPython's limited API of
+ * 3.9, so that one binary serves that version and every later one. */
 #ifndef TIGON_PYTHON_BINDING_H
 #define TIGON_PYTHON_BINDING_H
 
@@ -34,13 +34,14 @@ typedef struct argument {
 /* ---- tensor.c ---- */
 
 int tensors_open(void);
-/* Fills in a view of the object's memory. *owner becomes an object that must live as long as the view is used, or stays NULL. The
- * first tensor in a device's memory decides `where`. -1 with a Python exception. */
+/* Fills in a view of the object's memory. *owner becomes an object that must live as long as the
+ * view is used, or stays NULL. The first tensor in a device's memory decides `where`. -1 with a
+ * Python exception. */
 int tensor_of(const argument *arg, PyObject *object, tg_tensor *view, PyObject **owner,
               place *where);
 
-/* Whether the last error is that this argument's columns are contiguous and not its rows; then it is a Python exception, which says what
- * to do as well. */
+/* Whether the last error is that this argument's columns are contiguous and not its rows; then it
+ * is a Python exception, which says what to do as well. */
 int refused_for_columns(const argument *arg, const tg_tensor *view);
 
 /* ---- option.c ---- */
@@ -51,18 +52,18 @@ int option_of(const char *op, const tg_arg_info *arg, PyObject *value, uint64_t 
 /* ---- context.c ---- */
 
 int contexts_open(void);
-/* The context for calls on tensors that lie there: in host memory the calling thread's own, elsewhere one for each stream, which is
- * used with the GIL held. NULL with a Python exception. */
+/* The context for calls on tensors that lie there: in host memory the calling thread's own,
+ * elsewhere one for each stream, which is used with the GIL held. NULL with a Python exception. */
 tg_ctx *context_for(const place *where);
 /* The context of this thread's last call, NULL before the first. */
 tg_ctx *context_of_last_call(void);
-/* Sets allocate(bytes, card, stream) -> address and free(address) of a framework, for the workspace of contexts that are made from now
- * on for NVIDIA GPUs. */
+/* Sets allocate(bytes, card, stream) -> address and free(address) of a framework, for the workspace
+ * of contexts that are made from now on for NVIDIA GPUs. */
 PyObject *contexts_set_allocator(PyObject *module, PyObject *args);
 /* Waits for all devices. */
 tg_status contexts_sync(void);
-/* Ends the contexts of devices, or those of one stream, release([stream]) -> how many: their work has ended then and their memory is
- * given back. The next call there makes a new one. */
+/* Ends the contexts of devices, or those of one stream, release([stream]) -> how many: their work
+ * has ended then and their memory is given back. The next call there makes a new one. */
 PyObject *contexts_release(PyObject *module, PyObject *args);
 /* Raises what tg_last_error() says, as the exception that fits the status. Returns NULL. */
 PyObject *raise_status(tg_status status);
@@ -73,7 +74,8 @@ PyObject *raise_status(tg_status status);
 PyObject *operators_new(PyObject *module);
 /* The shapes of outputs, where tensors are told by their shapes. */
 PyObject *operators_output_shapes(PyObject *module, PyObject *args);
-/* Sets the function that makes outputs: allocate(operator, tensors by name, shapes of outputs by name) -> tuple. */
+/* Sets the function that makes outputs: allocate(operator, tensors by name, shapes of outputs
+ * by name) -> tuple. */
 PyObject *operators_set_allocator(PyObject *module, PyObject *allocate);
 
 #endif

@@ -12,8 +12,9 @@ static _Thread_local struct {
     unsigned ended; /* `ended` then */
 } last;
 
-/* Contexts of devices are used with the GIL held. Each stream has its own, since a context's workspace is reused in the order of
- * one stream. They stay until contexts_release() or the process's end. */
+/* Contexts of devices are used with the GIL held. Each stream has its own, since a
+ * context's workspace is reused in the order of one stream. They stay until
+ * contexts_release() or the process's end. */
 typedef struct on_device {
     place where;
     tg_ctx *ctx;
@@ -34,7 +35,8 @@ static const struct {
                     {TG_DEVICE_ASCEND, "npu"},
                     {TG_DEVICE_EXT, "npu"}};
 
-/* Where the workspace of devices' contexts comes from: functions of a framework that has an allocator of its own, or NULL. */
+/* Where the workspace of devices' contexts comes from: functions of a framework that has an
+ * allocator of its own, or NULL. */
 static PyObject *allocate_on_device, *free_on_device;
 
 static void destroy(void *ctx)
@@ -67,7 +69,8 @@ PyObject *raise_status(tg_status status)
     return NULL;
 }
 
-/* TIGON_DEVICE decides what calls on host memory run on (npu-model works there); without it that is the CPU, not the best device. */
+/* TIGON_DEVICE decides what calls on host memory run on (npu-model works there); without it that is
+ * the CPU, not the best device. */
 static tg_ctx *host_context(void)
 {
     const char *device = getenv("TIGON_DEVICE");
@@ -242,7 +245,8 @@ tg_status contexts_sync(void)
     return first;
 }
 
-/* Takes those of a stream, or all, out of the lists, before any of them ends: what they give back goes through Python. */
+/* Takes those of a stream, or all, out of the lists, before any of them ends: what they give back
+ * goes through Python. */
 static on_device *take_out(const void *stream, int all)
 {
     on_device *taken = NULL;

@@ -1,5 +1,6 @@
 /* DLPack as Python objects speak it: capsules of __dlpack__(), and the table of C functions of
- * type(x).__dlpack_c_exchange_api__ (DLPack 1.2 and newer). Layouts are those of the specification; a DLTensor is a tg_tensor. */
+ * type(x).__dlpack_c_exchange_api__ (DLPack 1.2 and newer). Layouts are those of the specification;
+ * a DLTensor is a tg_tensor. */
 #ifndef TIGON_PYTHON_EXCHANGE_H
 #define TIGON_PYTHON_EXCHANGE_H
 
@@ -35,7 +36,8 @@ typedef struct dlpack_exchange {
     void (*allocate)(void);
     void (*managed_from_object)(void);
     void (*object_from_managed)(void);
-    /* Fills in a view that lives as long as the object is left alone. NULL where the framework has none. */
+    /* Fills in a view that lives as long as the object is left alone. NULL where the
+     * framework has none. */
     int (*view_of_object)(void *object, tg_tensor *view);
     int (*current_stream)(int device_type, int32_t device_id, void **stream);
 } dlpack_exchange;

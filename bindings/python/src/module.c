@@ -1,4 +1,5 @@
-/* The extension tigon._core: the operators as functions, and what Python asks of the library besides. */
+/* The extension tigon._core: the operators as functions, and what Python asks of
+ * the library besides. */
 #include "binding.h"
 
 static PyObject *last_impl(PyObject *module, PyObject *none)
@@ -72,7 +73,8 @@ static PyObject *choices_of(const tg_arg_info *arg)
     return dict;
 }
 
-/* An argument as a dict: name, kind, rule (of its type), shape, reads, default, required, choices. */
+/* An argument as a dict: name, kind, rule (of its type), shape, reads, default,
+ * required, choices. */
 static PyObject *describe_argument(const tg_arg_info *arg)
 {
     PyObject *choices = choices_of(arg);

@@ -1,4 +1,5 @@
-/* An operator as a Python function: op(inputs..., *, outputs, options, impl). What its arguments are is read from the schema. */
+/* An operator as a Python function: op(inputs..., *, outputs, options, impl). What its arguments
+ * are is read from the schema. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +42,8 @@ static int is_output(const tg_arg_info *arg)
 
 /* ---- which argument is which ---- */
 
-/* The slot of a keyword, -1 if there is none, -2 for `impl`. Names in calls are interned, and so comparing pointers mostly does. */
+/* The slot of a keyword, -1 if there is none, -2 for `impl`. Names in calls are interned, and so
+ * comparing pointers mostly does. */
 static int slot_of(const operator* op, PyObject *name)
 {
     const int n = op->info->nargs;
@@ -104,7 +106,8 @@ static int take_option(call *c, int i)
     return value ? option_of(c->op->info->name, arg, value, &c->slots[i]) : 0;
 }
 
-/* Outputs that shall be made: required ones that were not given, and optional ones given as True. */
+/* Outputs that shall be made: required ones that were not given, and optional
+ * ones given as True. */
 static int is_asked(const call *c, int i)
 {
     const tg_arg_info *arg = &c->op->info->args[i];

@@ -1,10 +1,11 @@
-/* A tg_tensor on the memory of a Python object: through DLPack's table of C functions where the object's type has one (PyTorch),
- * through __dlpack__() otherwise (NumPy, CuPy, JAX). */
+/* A tg_tensor on the memory of a Python object: through DLPack's table of C functions where the
+ * object's type has one (PyTorch), through __dlpack__() otherwise (NumPy, CuPy, JAX). */
 #include <string.h>
 
 #include "binding.h"
 
-/* Tables by type, since looking one up costs more than all else. A type that is kept here is kept alive. */
+/* Tables by type, since looking one up costs more than all else. A type that is kept
+ * here is kept alive. */
 enum { CACHED = 16 };
 static struct {
     PyTypeObject *type;
@@ -89,7 +90,8 @@ static PyObject *first_line(PyObject *exception)
     return line;
 }
 
-/* The exception that is set, with operator and argument in front of its words, which are the framework's own. */
+/* The exception that is set, with operator and argument in front of its words, which are
+ * the framework's own. */
 static int explain(const argument *arg)
 {
     PyObject *type, *value, *trace;
@@ -124,7 +126,8 @@ static int device_of(PyObject *object, long *device_type)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The capsule that the object's __dlpack__() returns, asked for the newest version that both sides know. */
+/* The capsule that the object's __dlpack__() returns, asked for the newest version
+ * that both sides know. */
 static PyObject *capsule_of(const argument *arg, PyObject *object)
 {
     long device_type;
@@ -172,7 +175,8 @@ static int refuse_to_write(const argument *arg, const char *why)
     return -1;
 }
 
-/* A capsule that is not marked as used frees its tensor when it goes: it is the owner of the view. */
+/* A capsule that is not marked as used frees its tensor when it goes: it is the
+ * owner of the view. */
 static int view_of_capsule(const argument *arg, PyObject *capsule, tg_tensor *view)
 {
     if (PyCapsule_IsValid(capsule, "dltensor")) {

@@ -5,7 +5,8 @@
 #include "ranks.h"
 
 typedef struct engine {
-    /* Tells how many ranks there are, which one this is, how many of them are on this machine, and which one among these it is. */
+    /* Tells how many ranks there are, which one this is, how many of them are on this machine, and
+     * which one among these it is. */
     void (*open)(int *count, int *here, int *beside, int *place);
     void (*close)(void);
     /* Of the calls in ranks.h; a merge is a transfer like others. */

@@ -1,5 +1,6 @@
-/* link.c - llama_link: how long two ranks take to exchange messages of some sizes, both ways at once, by the calls that the trainer makes.
- * Prints a line for each: bytes, and seconds of the median exchange. */
+/* link.c - llama_link: how long two ranks take to exchange messages of some sizes, both ways
+ * at once, by the calls that the trainer makes. Prints a line for each: bytes, and seconds of
+ * the median exchange. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* mpi.c - ranks that talk through MPI. Its own waiting takes a processor for itself: here all calls return at once, and ranks.c waits. */
+/* mpi.c - ranks that talk through MPI. Its own waiting takes a processor for itself: here all calls
+ * return at once, and ranks.c waits. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

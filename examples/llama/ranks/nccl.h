@@ -1,5 +1,6 @@
-/* nccl.h - what cards.c calls of NCCL 2 and of CUDA's driver, both found at run time: so neither is needed to build. tests/cuda/nccl_header.c
- * compares these declarations with NVIDIA's own, where they are. */
+/* nccl.h - what cards.c calls of NCCL 2 and of CUDA's driver, both found at run time: so
+ * neither is needed to build. tests/cuda/nccl_header.c compares these declarations with
+ * NVIDIA's own, where they are. */
 #ifndef LLAMA_NCCL_H
 #define LLAMA_NCCL_H
 

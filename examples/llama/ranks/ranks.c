@@ -118,7 +118,8 @@ int ranks_done(transfers *t)
     return carrier->done(t);
 }
 
-/* A rank that has waited for a while gives its processor away; one that was told to end does not wait for those that may be gone. */
+/* A rank that has waited for a while gives its processor away; one that was told to end does not
+ * wait for those that may be gone. */
 void ranks_wait(transfers *t)
 {
     enum { SOON = 1000 };

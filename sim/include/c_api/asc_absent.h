@@ -1,5 +1,6 @@
-/* asc_absent.h - what the API declares and this chip does not implement: a kernel that calls it does not compile, here nor with CANN.
- * Included by asc_simd.h. scripts/cann_calls.py holds the list against CANN's headers. */
+/* asc_absent.h - what the API declares and this chip does not implement: a kernel that calls it
+ * does not compile, here nor with CANN. Included by asc_simd.h. scripts/cann_calls.py holds the
+ * list against CANN's headers. */
 #ifndef ASC_ABSENT_H
 #define ASC_ABSENT_H
 

@@ -37,8 +37,8 @@ static void check_conversion(sim_core *core, const sim_instr *instr, uint32_t mo
               instr->site->name, mode);
 }
 
-/* With a unit flag results go out while others are made, in the order in which they are made: along n where rows are written, along
- * m where blocks leave as they lie. */
+/* With a unit flag results go out while others are made, in the order in which they are made: along
+ * n where rows are written, along m where blocks leave as they lie. */
 static void check_direction(sim_core *core, const sim_instr *instr, int rows)
 {
     enum { CTRL_ALONG_N = 51 };

@@ -1,5 +1,5 @@
-/* check/fractal_product.c - products of fractals, and results that leave L0C: whether they lie as the
- * sizes of the call say. */
+/* check/fractal_product.c - products of fractals, and results that leave L0C: whether they lie as
+ * the sizes of the call say. */
 #include "fractal.h"
 
 /* Where a fractal's k and its other side are counted in its tile. */

@@ -16,8 +16,8 @@ typedef struct adamw_factors {
     double eps;
 } adamw_factors;
 
-/* What the gradient is multiplied with: grad_scale, and less where its norm would be above max_norm. 0: grad_squares is not finite,
- * and the step is left out. */
+/* What the gradient is multiplied with: grad_scale, and less where its norm would be above
+ * max_norm. 0: grad_squares is not finite, and the step is left out. */
 static inline int adamw_scale(const tg_adamw_args *a, double *scale)
 {
     *scale = a->grad_scale;

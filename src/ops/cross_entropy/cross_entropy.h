@@ -1,5 +1,5 @@
-/* What all implementations of cross_entropy share: the options, and the counts over all rows that a mean needs before its first
- * gradient. */
+/* What all implementations of cross_entropy share: the options, and the counts over all rows that a
+ * mean needs before its first gradient. */
 #ifndef TG_CROSS_ENTROPY_H
 #define TG_CROSS_ENTROPY_H
 

@@ -58,13 +58,15 @@ static inline const void *ce_at(el e, const void *p, int64_t i)
 
 /* ---- cross_entropy_kernel_row.c ---- */
 
-/* Softcap: t = tanh(x / cap), out = cap t, slope = 1 - t^2 (if not NULL); both padded to whole vectors. */
+/* Softcap: t = tanh(x / cap), out = cap t, slope = 1 - t^2 (if not NULL); both padded
+ * to whole vectors. */
 void ce_cap_block(el e, const void *x, int64_t n, float cap, float *out, float *slope);
 
 /* The sums of a row of logits whose target is y. */
 void ce_add_row(const ce_job *j, const char *x, int64_t y, float *scratch, ce_row *r);
 
-/* A row's sums as the saved lse tells them, or, where its rounding would tell and no other slice has a part in it, summed again. */
+/* A row's sums as the saved lse tells them, or, where its rounding would tell and no other slice
+ * has a part in it, summed again. */
 void ce_row_of_lse(const ce_job *j, const char *x, int64_t y, float lse, float *scratch, ce_row *r);
 
 /* ---- cross_entropy_kernel_gradient.c ---- */

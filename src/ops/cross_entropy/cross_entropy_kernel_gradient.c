@@ -1,13 +1,13 @@
-/* The gradient of a row from its sums. p = exp(x - lse) comes from the exponentials that the forward pass kept, one factor a
- * block turns them into p; or from the logits again.
+/* The gradient of a row from its sums. p = exp(x - lse) comes from the exponentials that the
+ * forward pass kept, one factor a block turns them into p; or from the logits again.
  */
 #include "cross_entropy_cpu.h"
 
 /* ---- passes over a block ---- */
 
-/* What is less than the smallest normal p, or the smallest normal number, times the upstream gradient
- * `scale`, becomes 0: a sharp softmax has many such elements, and products that follow would be very
- * slow with them. */
+/* What is less than the smallest normal p, or the smallest normal number, times the upstream
+ * gradient `scale`, becomes 0: a sharp softmax has many such elements, and products that follow
+ * would be very slow with them. */
 static float floor_of(double scale)
 {
     return (float)(0x1p-126 * (fabs(scale) > 1 ? fabs(scale) : 1));
@@ -106,7 +106,8 @@ static void direct(el e, int stream, const void *x, int64_t n, float from, float
 
 /* ---- a row ---- */
 
-/* dlogits_i = ((hit + z + bias W) p_i - bias w_i) slope_i, less hit slope_y at the target; W: the sum of all w. */
+/* dlogits_i = ((hit + z + bias W) p_i - bias w_i) slope_i, less hit slope_y at the target; W:
+ * the sum of all w. */
 typedef struct gradient {
     double hit, z, bias;
     double all; /* hit + z + bias W */
@@ -185,7 +186,8 @@ static void write_again(const ce_job *j, const char *x, const ce_row *r, const g
         write_blocks(j, x, r, g, dx, scratch);
 }
 
-/* The target's element, formed in double and rounded once: W p - w is (W - w) p - w q, which is 0 where there is no other class. */
+/* The target's element, formed in double and rounded once: W p - w is (W - w) p - w q, which is 0
+ * where there is no other class. */
 static void set_target(const ce_job *j, const ce_row *r, const gradient *g, char *dx, int64_t y)
 {
     const double w = j->weight ? j->weight[y] : 1, others = j->c.class_weights - w;

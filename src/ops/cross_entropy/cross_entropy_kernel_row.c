@@ -1,5 +1,5 @@
-/* The sums of a row of logits, by which its loss and its gradient are told (rows/exponentials.h), with softcap, label smoothing
- * and the likeliest class.
+/* The sums of a row of logits, by which its loss and its gradient are told (rows/exponentials.h),
+ * with softcap, label smoothing and the likeliest class.
  */
 #include "cross_entropy_cpu.h"
 

@@ -19,7 +19,8 @@ static double weight_of(const ce_row *r, int64_t i)
     return tg_get(tg_data(r->class_weight), tg_type_of(r->class_weight), i);
 }
 
-/* The logits of a row after softcap. Returns the first of the largest before it, which tells apart what softcap rounds to its limit. */
+/* The logits of a row after softcap. Returns the first of the largest before it, which tells apart
+ * what softcap rounds to its limit. */
 static int64_t read_row(const tg_rows *logits, const ce_options *o, int64_t row, double *x)
 {
     for (int64_t i = 0; i < logits->n; i++)
@@ -36,7 +37,8 @@ static odds_sum sum_of_slices(const ce_row *r, const tg_tensor *lse)
     return (odds_sum){tg_get(tg_data(lse), tg_type_of(lse), r->row), 0};
 }
 
-/* ce = (1 - a) w_y (lse - x_y) + e (W lse - sum_i w_i x_i), all relative to the largest logit; a class of weight 0 adds
+/* ce = (1 - a) w_y (lse - x_y) + e (W lse - sum_i w_i x_i), all relative to the largest logit; a
+ * class of weight 0 adds
  * nothing, even if its logit is -inf. q: 1 - p_y. */
 static double row_loss(const ce_row *r, const ce_options *o, double class_weights,
                        const odds_sum *s, double q)
@@ -67,8 +69,8 @@ static double confidence(const ce_row *r, const ce_options *o, const odds_sum *s
     return o->token_scaling ? exp(odds_log_p(r->x[r->target], s)) : 1;
 }
 
-/* q: 1 - p_y; g: the upstream gradient times the factor of token scaling. dlogits may be the buffer of
- * logits, which are in r. */
+/* q: 1 - p_y; g: the upstream gradient times the factor of token scaling. dlogits may be the buffer
+ * of logits, which are in r. */
 static void row_gradient(const ce_row *r, const ce_options *o, const ce_counts *c,
                          const odds_sum *s, double q, double g, const tg_rows *dlogits)
 {

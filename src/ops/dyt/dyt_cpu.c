@@ -1,10 +1,11 @@
-/* dyt on the CPU: one pass each way, a few rows at a time, so that what belongs to the columns (gamma, beta, sums of
- * gradients) is read and written once for all of them.
+/* dyt on the CPU: one pass each way, a few rows at a time, so that what belongs to the columns
+ * (gamma, beta, sums of gradients) is read and written once for all of them.
  */
 #include "rows/columns.h"
 #include "rows/rows.h"
 
-/* ROW_BLOCK: rows that are taken at a time. WORTH: elements of a chunk of rows with sums of its own. MOST: such chunks. */
+/* ROW_BLOCK: rows that are taken at a time. WORTH: elements of a chunk of rows with sums of its
+ * own. MOST: such chunks. */
 enum { ROW_BLOCK = 4, WORTH = 2 * ROWS_WORTH, MOST = 64 };
 
 /* The sums of a column. */

@@ -9,8 +9,8 @@
 enum { COLUMNS = 1024 }; /* columns of dweight that are summed at once */
 enum { LINE = 64 };
 
-/* Whole vectors of bytes as f32: loads and stores keep all bits. Meanwhile asks for `next`, the row to be
- * copied after this one: rows lie anywhere, so the hardware cannot look ahead. */
+/* Whole vectors of bytes as f32: loads and stores keep all bits. Meanwhile asks for `next`, the row
+ * to be copied after this one: rows lie anywhere, so the hardware cannot look ahead. */
 SIMD_INLINE void copy_bytes(int stream, char *y, const char *x, const char *next, int64_t bytes)
 {
     if (!bytes) /* then the pointers may be NULL */

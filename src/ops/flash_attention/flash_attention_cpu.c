@@ -1,4 +1,5 @@
-/* flash_attention on the CPU: forward. Tiles of 96 queries by 96 keys, packed, multiplied in registers; online softmax. */
+/* flash_attention on the CPU: forward. Tiles of 96 queries by 96 keys, packed, multiplied in
+ * registers; online softmax. */
 #include "flash_attention_cpu.h"
 
 /* ---- a task: up to FA_FORWARD_BLOCKS blocks of queries of one head over all keys ---- */

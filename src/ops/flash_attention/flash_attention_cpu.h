@@ -1,8 +1,10 @@
-/* What the units of flash_attention on the CPU share: layouts of packed matrices, tiles, and the kernels on them.
+/* What the units of flash_attention on the CPU share: layouts of packed matrices, tiles, and
+ * the kernels on them.
  *
  * A packed matrix is an array of 32-bit words: floats or, where the machine multiplies pairs of
  * bf16 (FA_PAIRS), two bf16 that are neighbours in the direction of the sum. Three layouts, for a
- * block of r rows (keys or queries) of D elements, cut into slices of 64 elements so that every stride is a constant:
+ * block of r rows (keys or queries) of D elements, cut into slices of 64 elements so that every
+ * stride is a constant:
  *   rows   [slice][r][FA_W]        a sum over d reads it word by word, broadcast
  *   lanes  [d words][FA_QB]        its transpose; a sum over d reads vectors of queries
  *   stack  [slice][r words][64]    a sum over r reads vectors of d; the same as rows for floats
@@ -50,7 +52,8 @@
 #define FA_NV 2
 #define FA_NR (FA_NV * VL)
 
-/* Products of pairs of bf16 are an implementation for bf16 alone; other types have nothing to gain. */
+/* Products of pairs of bf16 are an implementation for bf16 alone; other types
+ * have nothing to gain. */
 #define FA_TAKES (FA_PAIRS ? TG_TAKES_BF16 : TG_TAKES_FLOATS)
 
 enum {
@@ -157,7 +160,8 @@ typedef struct fa_sizes {
 
 fa_view fa_view_of(const tg_tensor *t);
 fa_sizes fa_sizes_of(const tg_tensor *q, const tg_tensor *k, double scale, int64_t causal);
-/* Tasks that one worker takes at once: about a million products, so that small problems stay on one thread. */
+/* Tasks that one worker takes at once: about a million products, so that small problems
+ * stay on one thread. */
 int64_t fa_grain(int64_t products_per_task);
 /* So many words for each worker; size: their bytes. */
 char *fa_scratch(tg_ctx *ctx, int64_t words, int64_t *size);
@@ -187,12 +191,14 @@ void fa_store_row(el e, char *to, int64_t d, const float *sums, int64_t slice_st
 
 /* ---- flash_attention_kernel_softmax.c ---- */
 
-/* Takes the tile's scores of the panel of FA_NR queries at i into max and sum; they become probabilities, words of keys up to
- * `filled`. factor is what the sums of earlier tiles are to be multiplied by. */
+/* Takes the tile's scores of the panel of FA_NR queries at i into max and sum; they become
+ * probabilities, words of keys up to `filled`. factor is what the sums of earlier tiles are to
+ * be multiplied by. */
 void fa_softmax(const fa_tile *t, int i, int filled, float *scores, float *max, float *sum,
                 float *factor);
-/* p, scores, become probabilities, and ds, products of dy and v, the gradients of the scores: words of queries; ds_keys: those of
- * keys. rows: lse, and `padded` floats further the sums over d of dy y. */
+/* p, scores, become probabilities, and ds, products of dy and v, the gradients of the
+ * scores: words of queries; ds_keys: those of keys. rows: lse, and `padded` floats further
+ * the sums over d of dy y. */
 void fa_softmax_gradient(const fa_tile *t, int i, int filled, float *p, float *ds, word *ds_keys,
                          const float *rows, int64_t padded);
 

@@ -48,8 +48,8 @@ static fa_gradients fa_gradients_at(word *scratch, int64_t d, int64_t tiles)
     return g;
 }
 
-/* Tile `tile` of the block of keys against the packed tile of queries. rows: lse, and `padded` floats
- * further the sums over d of dy y. dq: [slice][padded][64]. */
+/* Tile `tile` of the block of keys against the packed tile of queries. rows: lse, and `padded`
+ * floats further the sums over d of dy y. dq: [slice][padded][64]. */
 static void fa_gradient_tile(const fa_tile *t, const fa_sizes *n, const fa_gradients *g,
                              int64_t tile, const float *rows, int64_t padded, float *dq)
 {
@@ -85,8 +85,8 @@ typedef struct fa_backward {
 
 /* ---- before: one pass over y and dy ---- */
 
-/* Sum over d of dy y. Level v4bf16 multiplies pairs here too: a subnormal y, the sum of subnormal v, must
- * count as 0 where dy v takes them as 0, or their difference is neither's. */
+/* Sum over d of dy y. Level v4bf16 multiplies pairs here too: a subnormal y, the sum of subnormal
+ * v, must count as 0 where dy v takes them as 0, or their difference is neither's. */
 SIMD_INLINE float fa_product(el e, const char *y, const char *dy, int64_t d)
 {
     vf sum = v_set(0.0f);

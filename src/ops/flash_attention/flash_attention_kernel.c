@@ -1,4 +1,5 @@
-/* flash_attention: sizes of a call, and the way from tensors to packed matrices in scratch and back. */
+/* flash_attention: sizes of a call, and the way from tensors to packed matrices in
+ * scratch and back. */
 #include "flash_attention_cpu.h"
 
 /* ---- calls ---- */

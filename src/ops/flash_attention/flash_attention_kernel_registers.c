@@ -1,4 +1,5 @@
-/* flash_attention: products of small matrices that lie packed in scratch, in registers of vectors. */
+/* flash_attention: products of small matrices that lie packed in scratch, in
+ * registers of vectors. */
 #include "flash_attention_cpu.h"
 
 #if !TILES
@@ -18,7 +19,8 @@ SIMD_INLINE vf fa_multiply_add(vf sum, vi a, vi b)
 #endif
 }
 
-/* A word in all lanes. Of floats as a float: NEON's products take it from a register's lane then. */
+/* A word in all lanes. Of floats as a float: NEON's products take it from a
+ * register's lane then. */
 SIMD_INLINE vi fa_spread(const word *a)
 {
 #if FA_PAIRS

@@ -1,12 +1,14 @@
-/* flash_attention: products of small matrices that lie packed in scratch, by matrix units (AMX). Rows of 16 words are tiles of a where they
- * lie, and words of 16 lanes are tiles of b; only the probabilities of a sum over keys have to be turned first. */
+/* flash_attention: products of small matrices that lie packed in scratch, by matrix units (AMX).
+ * Rows of 16 words are tiles of a where they lie, and words of 16 lanes are tiles of b; only the
+ * probabilities of a sum over keys have to be turned first. */
 #include "flash_attention_cpu.h"
 
 #if TILES
 
 enum { SIDE = 16 /* rows, and words of a row, of a tile */, SQUARE = SIDE * SIDE };
 
-/* Two tiles of a, and two of b, over a depth of one: words from word to word, row to row, and tile to tile. */
+/* Two tiles of a, and two of b, over a depth of one: words from word to word, row to row,
+ * and tile to tile. */
 typedef struct operand {
     const word *at;
     int64_t row, tile, step; /* step: to the tiles of the next depth */
@@ -51,7 +53,8 @@ SIMD_INLINE void sums_store(float *c, int64_t row)
     _tile_stored(3, c + SIDE * row + SIDE, 4 * row);
 }
 
-/* The compiler does not know what memory tiles are loaded from and stored to: all of it is written before, and read after. */
+/* The compiler does not know what memory tiles are loaded from and stored to: all of it is written
+ * before, and read after. */
 SIMD_INLINE void memory_is_used(void)
 {
     __asm__ volatile("" ::: "memory");
@@ -88,7 +91,8 @@ void fa_scores(const fa_tile *t, int64_t d, const word *a, int64_t a_rows, const
     }
 }
 
-/* Words of 16 keys' pairs in lanes of queries become rows of queries, for FA_MR queries and so many such squares: [half][square]. */
+/* Words of 16 keys' pairs in lanes of queries become rows of queries, for FA_MR queries and so many
+ * such squares: [half][square]. */
 static void turn(const word *p, int64_t squares, word *to)
 {
     for (int64_t half = 0; half < FA_MR / SIDE; half++)

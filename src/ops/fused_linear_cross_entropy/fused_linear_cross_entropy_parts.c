@@ -1,5 +1,5 @@
-/* fused_linear_cross_entropy of other operators: chunks of rows, each a product, cross_entropy and two more products, on any device
- * that has them (fused_linear/fused_linear.h). */
+/* fused_linear_cross_entropy of other operators: chunks of rows, each a product, cross_entropy and
+ * two more products, on any device that has them (fused_linear/fused_linear.h). */
 #include <math.h>
 
 #include "fused_linear/fused_linear.h"
@@ -134,9 +134,10 @@ static double largest(const tg_tensor *dloss)
     return most;
 }
 
-/* A power of two that f16, which has so few exponents, needs lest gradients divided by D vanish in it. The largest upstream
- * gradient becomes about 2^8, or, before it is divided by D, 2^12. Of n that have a root mean square of 1 it is sqrt(n) at most:
- * then those of 1 become 2^8, unless that could be more than 2^14. */
+/* A power of two that f16, which has so few exponents, needs lest gradients divided by D vanish in
+ * it. The largest upstream gradient becomes about 2^8, or, before it is divided by D, 2^12. Of n
+ * that have a root mean square of 1 it is sqrt(n) at most: then those of 1 become 2^8, unless that
+ * could be more than 2^14. */
 static double scale_of(const run_state *s)
 {
     const tg_tensor *dloss = s->l.dloss;

@@ -54,7 +54,8 @@ static double element(const tg_rows *t, int64_t i, int64_t j)
     return tg_get(t->data, t->type, i * t->stride + j);
 }
 
-/* Logits of a row, after softcap. Returns the first of the largest before it, which tells apart what softcap rounds to its limit. */
+/* Logits of a row, after softcap. Returns the first of the largest before it, which tells apart
+ * what softcap rounds to its limit. */
 static int64_t project(const state *s, int64_t row)
 {
     const double cap = s->f->softcap;
@@ -82,7 +83,8 @@ static double cross_entropy(const state *s, int64_t y, double doubt, const odds_
     return loss + a / (double)s->classes * (s->class_weights * l->log_sum - sum);
 }
 
-/* What a slice of the vocabulary adds to it beside the terms of lse. y -1: another slice has the target. */
+/* What a slice of the vocabulary adds to it beside the terms of lse. y -1: another
+ * slice has the target. */
 static double slice_loss(const state *s, int64_t y)
 {
     const double a = s->f->smoothing, e = a / (double)s->f->slice.all;

@@ -1,5 +1,6 @@
-/* fused_linear_jsd of other operators: chunks of rows, each two products for the logits, softmax_jsd, and two more products for
- * the gradients, on any device that has them (fused_linear/fused_linear.h). */
+/* fused_linear_jsd of other operators: chunks of rows, each two products for the logits,
+ * softmax_jsd, and two more products for the gradients, on any device that has them
+ * (fused_linear/fused_linear.h). */
 #include <math.h>
 
 #include "fused_linear/fused_linear.h"
@@ -91,8 +92,9 @@ static tg_status add_gradients(void *state, int64_t first, int64_t rows)
 
 /* ---- the whole ---- */
 
-/* The upstream gradient of a row's loss, as far as it can be told: of a dloss that lies on a device only 1 is left
- * (fused_linear_upstream()), and of labels there it may be that a single row counts. */
+/* The upstream gradient of a row's loss, as far as it can be told: of a dloss that lies on a
+ * device only 1 is left (fused_linear_upstream()), and of labels there it may be that a
+ * single row counts. */
 static double upstream(const fljsd *f, int64_t rows)
 {
     const double dloss = f->dloss && on_host(f->dloss) ? *(const float *)tg_data(f->dloss) : 1;
@@ -101,9 +103,9 @@ static double upstream(const fljsd *f, int64_t rows)
     return dloss * rows_share(row_labels_of(f->labels, f->ignore_index), rows) / f->temperature;
 }
 
-/* Of f16, a power of two that the gradient is scaled by: f16 has so few exponents that gradients divided by n would vanish
- * in it. The upstream gradient becomes about 2^14, since the gradient of a row's logits is below 1 before, and 2^8 for the
- * reverse divergence, where it has no bound. */
+/* Of f16, a power of two that the gradient is scaled by: f16 has so few exponents that gradients
+ * divided by n would vanish in it. The upstream gradient becomes about 2^14, since the gradient of
+ * a row's logits is below 1 before, and 2^8 for the reverse divergence, where it has no bound. */
 static double scale_of(const run_state *s)
 {
     if (s->type != TG_F16)

@@ -1,5 +1,5 @@
-/* fused_neighborhood_attention on the CPU: forward. Tiles of 16 queries and the band beside them, in f32 scratch that stays in
- * the nearest caches: scores, softmax, y, tile by tile.
+/* fused_neighborhood_attention on the CPU: forward. Tiles of 16 queries and the band beside them,
+ * in f32 scratch that stays in the nearest caches: scores, softmax, y, tile by tile.
  */
 #include <float.h>
 

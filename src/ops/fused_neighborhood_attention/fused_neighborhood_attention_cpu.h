@@ -1,5 +1,5 @@
-/* What forward and backward of fused_neighborhood_attention on the CPU share: sequences, tiles of 16 queries, the rows that they
- * see, and the kernels on them.
+/* What forward and backward of fused_neighborhood_attention on the CPU share: sequences, tiles of
+ * 16 queries, the rows that they see, and the kernels on them.
  *
  * Positions that see each other are equal modulo the dilation. Each such class is a sequence of its
  * own without dilation; whatever comes after na_sequence_of() speaks of one.
@@ -9,8 +9,8 @@
  * floats apart whatever D is, and inner loops need no address but one.
  *
  * A band is an array [place][query]: 16 queries along the lanes, and for each of them the places of
- * its window, of which place t is row query + t of the tile's window. So the softmax and its gradient
- * are operations between vectors.
+ * its window, of which place t is row query + t of the tile's window. So the softmax and its
+ * gradient are operations between vectors.
  */
 #ifndef TG_FUSED_NEIGHBORHOOD_ATTENTION_CPU_H
 #define TG_FUSED_NEIGHBORHOOD_ATTENTION_CPU_H
@@ -90,8 +90,8 @@ SIMD_INLINE char *na_row(const na_sizes *n, const na_view *v, const na_sequence 
     return v->data + s->b * v->batch + s->h * v->head + (s->first + i * n->dilation) * v->row;
 }
 
-/* Rows asked for while a tile is computed on: inputs of the next one, outputs of this one. The hardware
- * looks ahead as well, but not as far as a tile. Addresses past the ends do no harm. */
+/* Rows asked for while a tile is computed on: inputs of the next one, outputs of this one. The
+ * hardware looks ahead as well, but not as far as a tile. Addresses past the ends do no harm. */
 typedef struct na_ahead {
     const char *row;
     int64_t step, bytes;
@@ -184,15 +184,17 @@ int64_t na_window_move(const na_sizes *n, na_window *w);
 
 /* ---- fused_neighborhood_attention_kernel_band.c ---- */
 
-/* band[place][query] = a_query . b_(query + place) for the places [first, last) of the tile, and for
+/* band[place][query] = a_query . b_(query + place) for the places [first, last)
+ * of the tile, and for
  * more where their number is no multiple of NA_PLACES. a: a tile of rows; b: a window. */
 void na_products(const na_sizes *n, const na_tile *t, const float *a, const float *b, float *band,
                  const na_ahead *ahead, int asked);
-/* Sums of a window's rows over keys, weighted by the band, for queries [begin, end) of the tile, and one more if their number
- * is odd. */
+/* Sums of a window's rows over keys, weighted by the band, for queries [begin, end) of the tile,
+ * and one more if their number is odd. */
 void na_sum_keys(const na_sizes *n, const na_tile *t, const float *band, const float *window,
                  float *tile, int64_t begin, int64_t end);
-/* Sums of a tile's rows over queries, for rows [begin, end) of the window. add: to what the window's rows hold. */
+/* Sums of a tile's rows over queries, for rows [begin, end) of the window. add: to what the
+ * window's rows hold. */
 void na_sum_queries(const na_sizes *n, const na_tile *t, const float *band, const float *tile,
                     float *window, int add, int64_t begin, int64_t end);
 

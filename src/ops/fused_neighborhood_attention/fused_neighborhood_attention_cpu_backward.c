@@ -1,4 +1,5 @@
-/* fused_neighborhood_attention on the CPU: backward. The band again from q, k and lse, then all three gradients.
+/* fused_neighborhood_attention on the CPU: backward. The band again from q, k and lse, then
+ * all three gradients.
  *
  * A task owns the gradients of its positions. dk and dv of a key are complete when all queries that
  * see it have been there, so the task walks over half a window more than its own on either side.
@@ -49,8 +50,8 @@ SIMD_INLINE void na_load_lse(const na_backward *w, const na_sequence *s, const n
     }
 }
 
-/* Adds to the rows that earlier queries have seen, the first `have`, and begins the others. In pairs
- * of rows, of which the first may be another task's: it is not stored. */
+/* Adds to the rows that earlier queries have seen, the first `have`, and begins the others. In
+ * pairs of rows, of which the first may be another task's: it is not stored. */
 SIMD_INLINE void na_sum_own(const na_sizes *n, const na_tile *t, const float *band,
                             const float *tile, float *window, int64_t have, int64_t low,
                             int64_t high)

@@ -11,7 +11,8 @@ SIMD_INLINE void na_ask_rows(const na_ahead *a, int64_t i, int64_t count)
             v_prefetch(row + byte);
 }
 
-/* Of every four lanes: halves of pairs of a, then of b; the first two of a and of b; and quads of a and b by turns. */
+/* Of every four lanes: halves of pairs of a, then of b; the first two of a and of b; and quads of
+ * a and b by turns. */
 #define NA_ONE(i) (((i) & ~3) + ((i)&3) / 2 + ((i)&1) * VL)
 #define NA_ONE_NEXT(i) (NA_ONE(i) + 2)
 #define NA_TWO(i) (((i) & ~3) + ((i)&1) + ((i)&3) / 2 * VL)
@@ -95,8 +96,9 @@ SIMD_INLINE void na_add_row(int panels, float weight, const float *row, int64_t 
         sum[p] += v_set(weight) * v_load(EL_F32, row, p * step);
 }
 
-/* Two sums next to each other in out, over `panels` panels. The rows of b begin and end with those of
- * a, or one later: what both need, from b.begin to a.end, is loaded once. add: to what out holds. */
+/* Two sums next to each other in out, over `panels` panels. The rows of b begin and end
+ * with those of a, or one later: what both need, from b.begin to a.end, is loaded once.
+ * add: to what out holds. */
 SIMD_INLINE void na_weigh_two(int panels, int add, int64_t by_row, na_term a, na_term b,
                               na_panels from, na_panels to)
 {

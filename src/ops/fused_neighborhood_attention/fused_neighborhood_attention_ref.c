@@ -1,4 +1,5 @@
-/* fused_neighborhood_attention, plainly: the definition in double precision, one query at a time. */
+/* fused_neighborhood_attention, plainly: the definition in double precision,
+ * one query at a time. */
 #include <math.h>
 
 #include "core/services.h"

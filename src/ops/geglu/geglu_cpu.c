@@ -5,8 +5,8 @@ typedef struct gelu {
     vf value, slope;
 } gelu;
 
-/* a s with s = sigmoid(u), from exp(-|u|): as in swiglu, neither s nor 1 - s is a difference. Where |a| is
- * beyond 16, s is 0 or 1, and what is clamped there keeps a^2 from overflowing. */
+/* a s with s = sigmoid(u), from exp(-|u|): as in swiglu, neither s nor 1 - s is a difference. Where
+ * |a| is beyond 16, s is 0 or 1, and what is clamped there keeps a^2 from overflowing. */
 SIMD_INLINE gelu gelu_tanh(vf a)
 {
     const vf near = v_min(v_set(16.0f), v_abs(a)), square = near * near;

@@ -1,7 +1,8 @@
-/* What all files of group_norm share: where the elements of [batch, channel, spatial dimensions] are.
+/* What all files of group_norm share: where the elements of [batch, channel,
+ * spatial dimensions] are.
  *
- * A channel is `lines` lines of `n` elements; a line is contiguous. With one spatial dimension there is one line a channel,
- * with none a channel is one element.
+ * A channel is `lines` lines of `n` elements; a line is contiguous. With one spatial dimension
+ * there is one line a channel, with none a channel is one element.
  */
 #ifndef TG_GROUP_NORM_H
 #define TG_GROUP_NORM_H
@@ -13,7 +14,8 @@ typedef struct group_shape {
     int64_t lines, n;
 } group_shape;
 
-/* Strides in elements. From any group to the next it is width * channel, unless there are no spatial dimensions. */
+/* Strides in elements. From any group to the next it is width * channel, unless there are no
+ * spatial dimensions. */
 typedef struct group_view {
     char *data;
     int type;

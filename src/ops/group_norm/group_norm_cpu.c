@@ -1,5 +1,5 @@
-/* group_norm on the CPU: forward. A group is read from memory once: its moments are taken, and the second pass
- * over it hits the cache and asks for the next group meanwhile.
+/* group_norm on the CPU: forward. A group is read from memory once: its moments are taken, and the
+ * second pass over it hits the cache and asks for the next group meanwhile.
  */
 #include "group_norm_cpu.h"
 #include "moments.h"

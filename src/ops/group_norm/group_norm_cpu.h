@@ -9,8 +9,8 @@
 /* Bytes of a group of which the next one fits the second cache beside it. */
 enum { NEAR = 256 << 10 };
 
-/* Takes strides to bytes, and where all views are compact within their channels, each channel for one line. Returns 1 if
- * groups are contiguous, too. */
+/* Takes strides to bytes, and where all views are compact within their channels, each channel for
+ * one line. Returns 1 if groups are contiguous, too. */
 static inline int join_lines(group_shape *s, group_view *const *views)
 {
     int dense = 1;
@@ -28,14 +28,16 @@ static inline int join_lines(group_shape *s, group_view *const *views)
     return dense;
 }
 
-/* Bytes from an element to the one to ask for meanwhile: in the next group, or a little further on where that is far off. */
+/* Bytes from an element to the one to ask for meanwhile: in the next group, or a little further on
+ * where that is far off. */
 static inline int64_t next_group(const group_shape *s, const group_view *v)
 {
     const int64_t distance = s->width * v->channel;
     return distance <= NEAR ? distance : 2048;
 }
 
-/* 1 if streaming stores suit an output that lies over no input: large, each line aligned. Strides in elements. */
+/* 1 if streaming stores suit an output that lies over no input: large, each line aligned.
+ * Strides in elements. */
 static inline int streams(const group_shape *s, const group_view *out)
 {
     const el e = (el)tg_el(out->type);

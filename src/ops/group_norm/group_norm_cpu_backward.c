@@ -1,5 +1,5 @@
-/* group_norm on the CPU: backward. The sums of dy and of dy normal over each channel of each batch entry serve both dx
- * and, added up over the batch, dweight and dbias.
+/* group_norm on the CPU: backward. The sums of dy and of dy normal over each channel of each batch
+ * entry serve both dx and, added up over the batch, dweight and dbias.
  */
 #include "group_norm_cpu.h"
 
@@ -82,7 +82,8 @@ SIMD_INLINE void backward_group(el e, int stream, const backward_job *job, int64
     const char *dy = job->dy.data + b * job->dy.batch + first * job->dy.channel,
                *x = job->x.data + b * job->x.batch + first * job->x.channel;
     char *dx = job->dx.data + b * job->dx.batch + first * job->dx.channel;
-    /* none for one element, which has no gradient where rounding would leave one, and for no elements, whose rstd is NaN */
+    /* none for one element, which has no gradient where rounding would leave one, and for no
+     * elements, whose rstd is NaN */
     const double r = group_size(s) > 1 ? job->rstd[i] : 0;
     double sum = 0, product = 0; /* of m = dy weight, and of m normal, over the group */
     for (int64_t c = 0; c < s->width; c++) {

@@ -1,5 +1,5 @@
-/* What all implementations of grpo_loss and selective_log_softmax share: how they see their tensors, the options, and, in
- * grpo_loss_shared.c, the definition of all loss types.
+/* What all implementations of grpo_loss and selective_log_softmax share: how they see their
+ * tensors, the options, and, in grpo_loss_shared.c, the definition of all loss types.
  */
 #ifndef TG_GRPO_LOSS_H
 #define TG_GRPO_LOSS_H

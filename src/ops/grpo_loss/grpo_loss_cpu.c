@@ -1,5 +1,5 @@
-/* selective_log_softmax on the CPU: forward reads a row once, backward reads and writes it once. Exponents are to base 2, so
- * that temperature costs nothing (rows/exponentials.h).
+/* selective_log_softmax on the CPU: forward reads a row once, backward reads and writes it once.
+ * Exponents are to base 2, so that temperature costs nothing (rows/exponentials.h).
  */
 #include <float.h>
 
@@ -7,8 +7,8 @@
 #include "rows/exponentials.h"
 #include "rows/rows.h"
 
-/* Points up to here are near 0: where the compiler makes no multiply-add of it, x scale is rounded before
- * the difference. */
+/* Points up to here are near 0: where the compiler makes no multiply-add of it, x scale is rounded
+ * before the difference. */
 #define NEAR 32.0f
 
 #define LOG2_E 1.4426950408889634
@@ -72,8 +72,8 @@ static void add_block(row_sum *r, el e, const void *x, int64_t n, float scale)
     r->others += sum;
 }
 
-/* What a row adds up to. The target stands apart from the sum of the others, and all is relative to `at`: an offset that the
- * logits have in common costs no digits. */
+/* What a row adds up to. The target stands apart from the sum of the others, and all is relative to
+ * `at`: an offset that the logits have in common costs no digits. */
 typedef struct row_log {
     exps_power point;
     double at, log2_sum; /* of the sum of all 2^(x scale - at) */
@@ -124,8 +124,8 @@ static row_log row_of_lse(const job *j, int64_t b, int64_t l, float lse)
 
 /* factor 2^exponent. The factor lies between 1 and 2 or -1 and
  * -2: its size belongs into the exponent's `from`, for then products
- * that would be subnormal become 0. A sharp softmax has many of them, and whoever multiplies such numbers
- * waits for them. */
+ * that would be subnormal become 0. A sharp softmax has many of them, and whoever multiplies such
+ * numbers waits for them. */
 typedef struct row_gradient {
     exps_power exponent;
     float factor;
@@ -264,7 +264,8 @@ static tg_status select_backward(tg_ctx *ctx, const tg_selective_log_softmax_bac
 /* Logits over a tiny temperature overflow f32: those are for ref. */
 static int in_range(double temperature)
 {
-    /* tests/ops/grpo_loss.c has one: the checker demands a fast implementation for each of its cases */
+    /* tests/ops/grpo_loss.c has one: the checker demands a fast implementation for
+     * each of its cases */
     return temperature >= 0x1p-64;
 }
 

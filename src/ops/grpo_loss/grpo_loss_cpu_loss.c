@@ -1,4 +1,5 @@
-/* grpo_loss on the CPU: selective_log_softmax through dispatch, and what grpo_loss_shared.c makes of one number a token. */
+/* grpo_loss on the CPU: selective_log_softmax through dispatch, and what grpo_loss_shared.c makes
+ * of one number a token. */
 #include "grpo_loss.h"
 #include "rows/exponentials.h"
 
@@ -36,8 +37,8 @@ static double saved_logp(const tg_grpo_loss_backward_args *args, int64_t b, int6
     return tg_get(x.data, x.type, at) / args->temperature - lse;
 }
 
-/* logp again: by the saved lse, or, where its rounding would tell, by another forward of those tokens,
- * which is the mask `again`. */
+/* logp again: by the saved lse, or, where its rounding would tell, by another forward of those
+ * tokens, which is the mask `again`. */
 static tg_status gather(tg_ctx *ctx, const grpo *g, const tg_grpo_loss_backward_args *args,
                         tg_tensor *logp)
 {

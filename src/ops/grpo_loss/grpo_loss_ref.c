@@ -1,5 +1,5 @@
-/* grpo_loss and selective_log_softmax, plain and in double: the definition. The losses themselves, one
- * number a token, are in grpo_loss_shared.c. */
+/* grpo_loss and selective_log_softmax, plain and in double: the definition. The losses themselves,
+ * one number a token, are in grpo_loss_shared.c. */
 #include <math.h>
 
 #include "grpo_loss.h"
@@ -46,7 +46,8 @@ static double sum_of_others(const source *s, int64_t b, int64_t l, double max, i
     return sum;
 }
 
-/* lse = max + log_sum. The two stay apart, so that a common offset of the logits costs no digits. */
+/* lse = max + log_sum. The two stay apart, so that a common offset of the
+ * logits costs no digits. */
 typedef struct row_log {
     double max, log_sum;
     double logp; /* of the target */

@@ -1,5 +1,6 @@
-/* From log-probabilities to losses, and back to their gradients: the definition of all loss types, in
- * double. There is one number a token here, against V logits before: no implementation needs a faster one.
+/* From log-probabilities to losses, and back to their gradients: the definition of all loss
+ * types, in double. There is one number a token here, against V logits before: no
+ * implementation needs a faster one.
  */
 #include <math.h>
 

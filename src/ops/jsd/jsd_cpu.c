@@ -9,8 +9,8 @@ typedef struct weights {
 
 /* ---- losses, and gradients before their scale; for a mixture both are in units ---- */
 
-/* Probabilities in mixtures are in units of 2^-60 and 0 below 2^-126: products with them are subnormal,
- * and slow, only where the gradient is. */
+/* Probabilities in mixtures are in units of 2^-60 and 0 below 2^-126: products with them are
+ * subnormal, and slow, only where the gradient is. */
 #define UNIT 0x1p-60
 
 /* weight * logarithm; nothing if the weight is 0 */
@@ -39,12 +39,13 @@ SIMD_INLINE logs weighed(vf n, vf2 power, vf w, vf r)
     return (logs){l, loss, v_select(from_smaller, n, v_set(0.0f)) + l};
 }
 
-/* Let E be the larger of the two probabilities, w the weight of the smaller in the mixture and r the
- * other, n <= 0 the difference of the logarithms and t = exp(n). Then M = E m, m = 1 + w (t - 1), and
- * with l the logarithm of m the loss is E (w t n - l m). Where the smaller one makes up most of M, those
- * two are nearly equal; there m is counted from t instead, m = t (1 + r (1 - t) / t), and with l the
- * logarithm of that bracket the loss is E (-r n - l m). Neither E nor t has to be representable:
- * -1e30 stands for -inf, and log-probabilities more than 200 apart are as good as 200 apart. */
+/* Let E be the larger of the two probabilities, w the weight of the smaller in the mixture and r
+ * the other, n <= 0 the difference of the logarithms and t = exp(n). Then M = E m, m = 1 + w (t -
+ * 1), and with l the logarithm of m the loss is E (w t n - l m). Where the smaller one makes up
+ * most of M, those two are nearly equal; there m is counted from t instead, m = t (1 + r (1 - t)
+ * / t), and with l the logarithm of that bracket the loss is E (-r n - l m). Neither E nor t has
+ * to be representable: -1e30 stands for -inf, and log-probabilities more than 200 apart are as
+ * good as 200 apart. */
 SIMD_INLINE loss_term mixture_terms(vf x, vf y, const weights *by)
 {
     const vf lowest = v_set(-1e30f), zero = v_set(0.0f), one = v_set(1.0f);
@@ -60,8 +61,8 @@ SIMD_INLINE loss_term mixture_terms(vf x, vf y, const weights *by)
     return (loss_term){larger * m.loss, q * (v_if_negative(d, zero, n) - m.of_m)};
 }
 
-/* -log(1 + u / 2) for u in [-1, 0] or NaN: -u p(u); p: minimax of degree 8, relative error 3.0e-8, odd and even
- * powers side by side */
+/* -log(1 + u / 2) for u in [-1, 0] or NaN: -u p(u); p: minimax of degree 8, relative error 3.0e-8,
+ * odd and even powers side by side */
 SIMD_INLINE vf minus_log(vf u)
 {
     const vf v = u * u;
@@ -76,9 +77,9 @@ SIMD_INLINE vf minus_log(vf u)
     return -u * (odd * u + even);
 }
 
-/* Both weights are 1/2. With E, n and t as above and h = log E - log M, the terms over E are h for the larger
- * probability, t (n + h) for the smaller one, and the loss is half their sum: it is given twice. Probabilities
- * below e^-120 are taken for that. */
+/* Both weights are 1/2. With E, n and t as above and h = log E - log M, the terms over E are h for
+ * the larger probability, t (n + h) for the smaller one, and the loss is half their sum: it is
+ * given twice. Probabilities below e^-120 are taken for that. */
 SIMD_INLINE loss_term even_terms(vf x, vf y)
 {
     const vf lowest = v_set(-120.0f);

@@ -1,11 +1,12 @@
-/* layer_norm on the CPU: forward. A row is read from memory once: its moments and the pass over it that writes
- * hit the cache, and the latter asks for the next rows meanwhile.
+/* layer_norm on the CPU: forward. A row is read from memory once: its moments and the pass over it
+ * that writes hit the cache, and the latter asks for the next rows meanwhile.
  */
 #include "moments.h"
 #include "rows/columns.h"
 #include "rows/rows.h"
 
-/* ROW_BLOCK: rows that are taken at a time. NEAR: bytes of a row of which a block and the next one fit the second cache. */
+/* ROW_BLOCK: rows that are taken at a time. NEAR: bytes of a row of which a block and the next one
+ * fit the second cache. */
 enum { ROW_BLOCK = 4, NEAR = 32 << 10 };
 
 typedef struct forward_job {
@@ -18,8 +19,8 @@ typedef struct forward_job {
     el type;
 } forward_job;
 
-/* What the pass that writes y = ((x - mean) r) weight + bias needs of a row. The mean is in two parts, high - low / r: f32
- * alone would be off by as much as the last bit of x. */
+/* What the pass that writes y = ((x - mean) r) weight + bias needs of a row. The mean is in two
+ * parts, high - low / r: f32 alone would be off by as much as the last bit of x. */
 typedef struct normal_terms {
     const char *x;
     char *y;

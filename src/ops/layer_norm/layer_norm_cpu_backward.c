@@ -2,7 +2,8 @@
 #include "rows/columns.h"
 #include "rows/rows.h"
 
-/* Rows that are taken at a time; of more, what differs from row to row no longer fits the registers. */
+/* Rows that are taken at a time; of more, what differs from row to row no longer
+ * fits the registers. */
 enum { ROW_BLOCK = 2 };
 
 /* The sums of a column. */
@@ -123,7 +124,8 @@ SIMD_INLINE void gradient_tail(el e, const backward_job *job, const gradient_ter
     }
 }
 
-/* A few rows at a time, so that the sums of dweight and dbias are read and written once for all of them. */
+/* A few rows at a time, so that the sums of dweight and dbias are read and written
+ * once for all of them. */
 SIMD_INLINE void backward_block(el e, int stream, int next, const backward_job *job, int64_t i,
                                 int count, float *dweight, float *dbias)
 {

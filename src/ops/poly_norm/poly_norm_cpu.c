@@ -1,11 +1,11 @@
-/* poly_norm on the CPU: a row is read from memory once; the second pass over it hits the cache, and asks for
- * the next row meanwhile. */
+/* poly_norm on the CPU: a row is read from memory once; the second pass over it hits the cache, and
+ * asks for the next row meanwhile. */
 #include "rows/rows.h"
 
 /* Elements of a chunk of rows with sums of its own. */
 enum { WORTH = 2 * ROWS_WORTH };
-/* Elements of a run: equal terms are all rounded the same way, so sums of many lose digits with their number, and a lane adds up
- * few before they join the row's. A multiple of V_PAIR. */
+/* Elements of a run: equal terms are all rounded the same way, so sums of many lose digits with
+ * their number, and a lane adds up few before they join the row's. A multiple of V_PAIR. */
 enum { RUN = 1024 };
 
 /* What the rows of a chunk add to dweight and dbias. */

@@ -1,4 +1,5 @@
-/* qwen2vl_mrope, fast: rope's walk and rotation; what differs is where a position's angles come from. */
+/* qwen2vl_mrope, fast: rope's walk and rotation; what differs is where a position's
+ * angles come from. */
 #include "rotary/rotary_cpu.h"
 
 typedef struct job {

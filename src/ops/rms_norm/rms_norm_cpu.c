@@ -1,5 +1,5 @@
-/* rms_norm and fused_add_rms_norm on the CPU: forward. A row is read from memory once: the second pass over it hits the cache,
- * and asks for the next row meanwhile.
+/* rms_norm and fused_add_rms_norm on the CPU: forward. A row is read from memory once: the second
+ * pass over it hits the cache, and asks for the next row meanwhile.
  */
 #include "rms_norm_cpu.h"
 
@@ -17,7 +17,8 @@ typedef struct forward_job {
     el type;
 } forward_job;
 
-/* One pair of vectors of s = x + residual, rounded; kept as a pair in f32 as well where s goes past the cache. */
+/* One pair of vectors of s = x + residual, rounded; kept as a pair in f32 as well where s
+ * goes past the cache. */
 SIMD_INLINE void add_pair(el e, int stream, const void *x, const void *residual, void *s,
                           float *row, int64_t i, vf2 *sum)
 {
@@ -30,7 +31,8 @@ SIMD_INLINE void add_pair(el e, int stream, const void *x, const void *residual,
     sum->b += c.b * c.b;
 }
 
-/* s = x + residual. Returns the sum of squares, added up as square_sum() does, so that the norm of s has the same bits when it is computed
+/* s = x + residual. Returns the sum of squares, added up as square_sum() does, so that the norm of
+ * s has the same bits when it is computed
  * again. Whole pairs are kept as pairs to the last one, as scale_row() reads them. */
 SIMD_INLINE float add_row(el e, int stream, const void *x, const void *residual, void *s,
                           float *row, int64_t n)
@@ -76,7 +78,8 @@ SIMD_INLINE float square_sum(el e, const void *x, int64_t n)
     return v_sum((sum[0].a + sum[0].b) + (sum[1].a + sum[1].b));
 }
 
-/* y = x * r * scale. kept: x is a row of our own, in f32. next: the rows to ask for, `inputs` of them. */
+/* y = x * r * scale. kept: x is a row of our own, in f32. next: the rows to ask for,
+ * `inputs` of them. */
 SIMD_INLINE void scale_row(el e, int kept, int stream, const void *x, void *y, const float *scale,
                            float r, int llama, int inputs, const char *const *next, int64_t n)
 {

@@ -1,8 +1,8 @@
 /* rms_norm and fused_add_rms_norm on the CPU: backward. */
 #include "rms_norm_cpu.h"
 
-/* ROW_BLOCK: rows that are taken at a time; of more, what differs from row to row no longer fits the registers. WORTH: elements of a
- * chunk of rows with a sum of its own. */
+/* ROW_BLOCK: rows that are taken at a time; of more, what differs from row to row no longer fits
+ * the registers. WORTH: elements of a chunk of rows with a sum of its own. */
 enum { ROW_BLOCK = 2, WORTH = 2 * ROWS_WORTH };
 
 typedef struct backward_job {

@@ -8,7 +8,8 @@ SIMD_INLINE rotary_angles find(const rotary_job *j, int64_t b, int64_t position,
     return (rotary_angles){rotary_at(&j->cos, b, position), rotary_at(&j->sin, b, position)};
 }
 
-/* Pairs [d, d + VL) as their first and their second elements; pairs are neighbours, or `half` apart. */
+/* Pairs [d, d + VL) as their first and their second elements; pairs are
+ * neighbours, or `half` apart. */
 SIMD_INLINE vf2 load_pairs(el e, int neighbours, const char *x, int64_t d, int64_t half)
 {
     if (neighbours)

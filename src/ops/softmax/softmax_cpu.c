@@ -3,15 +3,15 @@
  * Forward reads a row once. It goes block by block: the maximum of each lane so far, then the
  * exponentials against it into scratch, with their sum. The maxima only grow, so the blocks are
  * brought to a common maximum at the end, by one factor a lane and block; the second pass over the
- * scratch multiplies by it. Nothing is reduced over lanes until the row's end. Rows longer than LONG are
- * read twice instead, so that scratch does not grow with them.
+ * scratch multiplies by it. Nothing is reduced over lanes until the row's end. Rows longer than
+ * LONG are read twice instead, so that scratch does not grow with them.
  */
 #include <float.h>
 
 #include "rows/rows.h"
 
-/* Columns to a block: of rows that come from memory, so that reading and computing overlap, and of others, where each block
- * costs its end alone. */
+/* Columns to a block: of rows that come from memory, so that reading and computing overlap, and of
+ * others, where each block costs its end alone. */
 enum { BLOCK_MEMORY = 512, BLOCK_CACHE = 1024 };
 
 /* Most columns whose exponentials are kept: two rows of them a thread take 1 MiB. */

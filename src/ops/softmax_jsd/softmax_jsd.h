@@ -1,4 +1,5 @@
-/* What the files of softmax_jsd share: one view of both directions' arguments, and which part of a mean a row has. */
+/* What the files of softmax_jsd share: one view of both directions' arguments, and which part of
+ * a mean a row has. */
 #ifndef TG_SOFTMAX_JSD_H
 #define TG_SOFTMAX_JSD_H
 

@@ -44,7 +44,8 @@ static row_options options_of(const sjsd *f, double share)
     o.scale = dloss * share / f->temperature * f->grad_scale;
     if (is_mixture(o.kind))
         o.scale *= 1 - f->beta;
-    /* the tail of a sharp softmax, whose products would be subnormal, which is slow; below 2^-26, f16 has nothing */
+    /* the tail of a sharp softmax, whose products would be subnormal, which is slow; below
+     * 2^-26, f16 has nothing */
     o.floor = o.gradient_type == EL_F16 ? 0x1p-26 : 0x1p-110;
     return o;
 }

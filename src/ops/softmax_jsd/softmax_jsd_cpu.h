@@ -31,13 +31,15 @@ typedef struct row_options {
     double floor;     /* gradients below it, scaled, are 0 */
 } row_options;
 
-/* Floats of scratch for a row of n classes: two rows, each of whole cache lines and with room for a last vector. */
+/* Floats of scratch for a row of n classes: two rows, each of whole cache lines and with room
+ * for a last vector. */
 static inline int64_t row_scratch(int64_t n)
 {
     return 2 * ((n + VL) / 16 * 16 + 16);
 }
 
-/* The row's loss. The gradient of the student's logits may lie over them; it is written where o->gradient says so. */
+/* The row's loss. The gradient of the student's logits may lie over them; it is written where
+ * o->gradient says so. */
 double run_row(const row_options *o, const char *student, const char *teacher, char *gradient,
                int64_t n, float *scratch);
 

@@ -1,5 +1,6 @@
-/* One row of softmax_jsd: from the logits of student and teacher to the loss and to the gradient of the student's logits. The
- * row is worked on in a copy of f32, which stays in the second-level cache between the passes.
+/* One row of softmax_jsd: from the logits of student and teacher to the loss and to the gradient of
+ * the student's logits. The row is worked on in a copy of f32, which stays in the second-level
+ * cache between the passes.
  */
 #include <math.h>
 
@@ -79,8 +80,8 @@ static row_pair pair_of(row_origin x, row_origin y)
                       v_set((float)(y.log_sum - x.log_sum))};
 }
 
-/* Logarithms of a class's probabilities, and by how much the teacher's is larger: of logits that nearly agree to more digits than the
- * logarithms have. */
+/* Logarithms of a class's probabilities, and by how much the teacher's is larger: of logits that
+ * nearly agree to more digits than the logarithms have. */
 typedef struct class_logs {
     vf x, y, d;
 } class_logs;
@@ -97,8 +98,9 @@ SIMD_INLINE class_logs logs_of(divergence_kind kind, const row_pair *of, vf stud
     return (class_logs){x - of->of_student, y - of->of_teacher, (y - x) - of->apart};
 }
 
-/* Probabilities are kept in units of 2^-60, and are 0 below 2^-126. So neither they nor their products
- * with slopes are subnormal, which many would be in a sharp softmax, and which are slow. */
+/* Probabilities are kept in units of 2^-60, and are 0 below 2^-126. So neither they
+ * nor their products with slopes are subnormal, which many would be in a sharp
+ * softmax, and which are slow. */
 #define UNIT 0x1p-60
 
 SIMD_INLINE vf probability(vf log_p)
@@ -107,7 +109,8 @@ SIMD_INLINE vf probability(vf log_p)
 }
 
 /* What the gradient is made of. For a mixture, whose 1 - beta is in the scale, and for beta 1 it is
- * q (slope - sum of q slope); for beta 0 it is slope alone. more: the teacher's probability less the student's, of a mixture. */
+ * q (slope - sum of q slope); for beta 0 it is slope alone. more: the teacher's probability less
+ * the student's, of a mixture. */
 typedef struct row_term {
     vf loss, q, slope, more;
 } row_term;
@@ -118,8 +121,9 @@ SIMD_INLINE vf product(vf weight, vf logarithm)
     return v_select(weight == zero, zero, weight * logarithm);
 }
 
-/* The slope, the student's logarithm less log M, is given less `from`, which may be -log(1 - beta) exactly: then slopes of classes that
- * the teacher hardly knows, which are nearly that, keep their differences. */
+/* The slope, the student's logarithm less log M, is given less `from`, which may be -log(1 -
+ * beta) exactly: then slopes of classes that the teacher hardly knows, which are nearly that,
+ * keep their differences. */
 SIMD_INLINE row_term mixture_term(mixture_kind kind, class_logs c, const row_options *o, vf from)
 {
     const vf zero = v_set(0.0f), smallest = v_set(-87.0f), n = v_minus_abs(c.d);
@@ -147,8 +151,9 @@ SIMD_INLINE row_term term_of(divergence_kind kind, class_logs c, const row_optio
     return (row_term){q * slope, q, slope, zero};
 }
 
-/* Sums over a row, in units: the losses, q (slope - middle), and `more`. Lanes past the end are not counted. With the
- * slope of the likeliest class for middle, a confident row keeps the digits of its gradient. */
+/* Sums over a row, in units: the losses, q (slope - middle), and `more`. Lanes past the end are
+ * not counted. With the slope of the likeliest class for middle, a confident row keeps the
+ * digits of its gradient. */
 typedef struct row_sums {
     double loss, slope, more;
     float middle, from; /* slopes are given less `from` */
@@ -236,8 +241,9 @@ SIMD_INLINE void write_gradients(el e, const row_options *o, char *out, const fl
         write_gradient(e, KIND_MIXTURE, out, slopes, q, n, sums->middle, mean, (float)scale, floor);
 }
 
-/* Where the rows nearly agree their loss is half of beta (1 - beta) times the square of the differences of logarithms, and one error of all of these,
- * that of the sums of exponentials, shows: probabilities that add up to 1 differ by nothing in sum. */
+/* Where the rows nearly agree their loss is half of beta (1 - beta) times the square of the
+ * differences of logarithms, and one error of all of these, that of the sums of exponentials,
+ * shows: probabilities that add up to 1 differ by nothing in sum. */
 static double excess(const mixture_constants *m, double more)
 {
     return (double)m->series[0] * more * more;

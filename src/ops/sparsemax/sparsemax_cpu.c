@@ -1,20 +1,21 @@
 /* sparsemax on the CPU: forward. No sort, and one read from memory.
  *
- * tau lies between max - 1 and max, so only elements less than 1 below the maximum matter: few, mostly.
- * One pass finds the maximum and keeps such elements in a list; Newton's iteration for
+ * tau lies between max - 1 and max, so only elements less than 1 below the maximum matter: few,
+ * mostly. One pass finds the maximum and keeps such elements in a list; Newton's iteration for
  *     f(tau) = sum(max(x - tau, 0)) - 1,   tau += f(tau) / #{x > tau}
- * runs on those. f is convex, falling and piecewise linear: from below, tau only grows, elements only
- * leave, and when none does, tau is exact. A second pass over the row writes max(x - tau, 0). Where the
- * list would outgrow its room, as a very long row of nearly equal numbers makes it, the steps run on the
- * row itself.
+ * runs on those. f is convex, falling and piecewise linear: from below, tau only grows, elements
+ * only leave, and when none does, tau is exact. A second pass over the row writes max(x - tau, 0).
+ * Where the list would outgrow its room, as a very long row of nearly equal numbers makes it, the
+ * steps run on the row itself.
  */
 #include "sparsemax_cpu.h"
 
-/* BLOCK: pairs that are looked at twice before the next ones. ROOM: elements that a worker's list holds at most, 1 MiB. */
+/* BLOCK: pairs that are looked at twice before the next ones. ROOM: elements that a worker's list
+ * holds at most, 1 MiB. */
 enum { BLOCK = 16, ROOM = 1 << 18 };
 
-/* What may lie above tau: pairs in which some lane does (apart = 1), elements side by side (apart = 0,
- * until scan() fills them up to pairs). */
+/* What may lie above tau: pairs in which some lane does (apart = 1), elements side by side (apart =
+ * 0, until scan() fills them up to pairs). */
 typedef struct search {
     vf2 max;
     float *list;
@@ -40,7 +41,8 @@ SIMD_INLINE void keep(int apart, search *s, vf2 x)
     }
 }
 
-/* Block by block: the maximum so far, then what is less than 1 below it. 1 if all of that is listed. */
+/* Block by block: the maximum so far, then what is less than 1 below it. 1 if all
+ * of that is listed. */
 SIMD_INLINE int scan(el e, int apart, search *s, const char *x, int64_t step, panel p)
 {
     const vf lowest = v_set(-INFINITY);
@@ -83,7 +85,8 @@ typedef struct excess {
     vi a, b;
 } excess;
 
-/* Sums of SUM pairs are added up: of many equal terms one long sum would be off, each time by the same. */
+/* Sums of SUM pairs are added up: of many equal terms one long sum would be off, each
+ * time by the same. */
 SIMD_INLINE excess excess_of(el e, int apart, int listed, search *s, const pairs *row, vf2 base,
                              vf2 tau)
 {
@@ -156,8 +159,8 @@ SIMD_INLINE void second_start(vf max, vf *base, vf *tau)
     *tau = v_select(far, below(zero, *tau), zero);
 }
 
-/* Newton's iteration from max - 1, relative to max first, where tau is in [-1, 0); then relative to that
- * tau, so that neither a large maximum nor a large tau costs digits. */
+/* Newton's iteration from max - 1, relative to max first, where tau is in [-1, 0); then relative to
+ * that tau, so that neither a large maximum nor a large tau costs digits. */
 SIMD_INLINE vf2 find_tau(el e, int apart, int listed, search *s, const pairs *row, vf2 *base)
 {
     const vf2 start = {v_set(-1.0f), v_set(-1.0f)};
@@ -167,7 +170,8 @@ SIMD_INLINE vf2 find_tau(el e, int apart, int listed, search *s, const pairs *ro
     return newton(e, apart, listed, s, row, *base, tau);
 }
 
-/* The steps on the list know no type of x: a function for each way of lying, not for each type and way of writing. */
+/* The steps on the list know no type of x: a function for each way of lying, not for each type
+ * and way of writing. */
 static vf2 tau_in_list(search *s, vf2 *base)
 {
     return find_tau(EL_F32, 0, 1, s, NULL, base);

@@ -1,7 +1,9 @@
-/* What forward and backward of sparsemax on the CPU share: panels of a tensor that is cut along any dimension.
+/* What forward and backward of sparsemax on the CPU share: panels of a tensor that is cut
+ * along any dimension.
  *
- * A panel is a row, or a strip of rows beside each other: rows along the last dimension and those along another one differ in
- * one point, whether the lanes of a vector belong together. Both are `count` pairs of vectors, `step` bytes apart.
+ * A panel is a row, or a strip of rows beside each other: rows along the last dimension and those
+ * along another one differ in one point, whether the lanes of a vector belong together. Both are
+ * `count` pairs of vectors, `step` bytes apart.
  */
 #ifndef TG_SPARSEMAX_CPU_H
 #define TG_SPARSEMAX_CPU_H

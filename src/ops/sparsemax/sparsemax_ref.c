@@ -1,4 +1,5 @@
-/* sparsemax, reference: the definition, its threshold by leaving out what is not above it, in double. */
+/* sparsemax, reference: the definition, its threshold by leaving out what is not
+ * above it, in double. */
 #include <math.h>
 
 #include "sparsemax.h"
@@ -19,8 +20,9 @@ static int64_t row_of(const sparsemax_cut *t, int64_t r)
     return r / t->inner * t->outer_step + r % t->inner;
 }
 
-/* The threshold of z, at which what lies above it sums to 1. Of all elements it is the mean less 1/n; those not above it have no part
- * in the sum, and without them it is higher. z: what is left. */
+/* The threshold of z, at which what lies above it sums to 1. Of all elements it is the
+ * mean less 1/n; those not above it have no part in the sum, and without them it is
+ * higher. z: what is left. */
 static double threshold(double *z, int64_t n)
 {
     for (;;) {
@@ -38,8 +40,8 @@ static double threshold(double *z, int64_t n)
     }
 }
 
-/* One row, relative to its maximum, so that a large one does not swallow the 1. What lies 1 or more below it is 0 in y, and is left
- * out: the sum of the distances alone would reach 1. */
+/* One row, relative to its maximum, so that a large one does not swallow the 1. What lies 1 or more
+ * below it is 0 in y, and is left out: the sum of the distances alone would reach 1. */
 static void forward_row(const sparsemax_cut *x, const sparsemax_cut *y, int64_t r, double *z)
 {
     const int64_t n = x->n, from = row_of(x, r), to = row_of(y, r);

@@ -1,5 +1,5 @@
-/* sum_rows on the CPU. A sum that is a vector is added up chunk by chunk of the rows, as gradients of parameters are
- * (rows/columns.h); one that has rows itself strip by strip of these. */
+/* sum_rows on the CPU. A sum that is a vector is added up chunk by chunk of the rows, as gradients
+ * of parameters are (rows/columns.h); one that has rows itself strip by strip of these. */
 #include "core/parts.h"
 #include "rows/columns.h"
 #include "rows/rows.h"

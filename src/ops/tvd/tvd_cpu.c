@@ -1,8 +1,8 @@
 /* tvd on the CPU: one pass. Backward is forward without its sums. */
 #include "rows/losses.h"
 
-/* by: half the upstream gradient. The derivative is that times the sign of the difference, which is 0 or NaN where the difference
- * is. The loss is given twice. */
+/* by: half the upstream gradient. The derivative is that times the sign of the difference, which is
+ * 0 or NaN where the difference is. The loss is given twice. */
 SIMD_INLINE loss_term kernel(const void *by, vf p, vf q, vf g)
 {
     const vf zero = v_set(0.0f), one = v_set(1.0f), d = p - q;

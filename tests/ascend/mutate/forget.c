@@ -1,10 +1,11 @@
-/* forget.c - stands before the model in a kernel's calls (LD_PRELOAD) and forgets one call that synchronises, as if its line
- * had been deleted: what tests do not notice they do not test.
+/* forget.c - stands before the model in a kernel's calls (LD_PRELOAD) and forgets one call that
+ * synchronises, as if its line had been deleted: what tests do not notice they do not test.
  *
  *   MUTATE_FORGET=CALL  leaves that call out; CALL is FILE.H:LINE:NAME:PIPE:TARGET
- *   MUTATE_ALL=FILE     all calls, one after the other: where a call is about to be made for the first time, a child of the process
- *                       goes on without it until something fails or all is done. A line of FILE for each, "CALL noticed"
- *                       or "CALL unnoticed"; those that are noticed there already are not asked about again.
+ *   MUTATE_ALL=FILE     all calls, one after the other: where a call is about to be made for the
+ *                       first time, a child of the process goes on without it until something fails
+ *                       or all is done. A line of FILE for each, "CALL noticed" or "CALL
+ *                       unnoticed"; those that are noticed there already are not asked about again.
  *
  * A child has but the thread that made it, so the model runs on one, and OMP_NUM_THREADS must be 1.
  */

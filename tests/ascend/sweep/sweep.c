@@ -1,7 +1,8 @@
-/* sweep.c - random shapes of the backend's kernels on the model of a chip, held against the reference as tigon check holds its
- * cases: results, memory around them, a second call, without optional outputs. The model reports what a chip would suffer in
- * silence: an overflow, a hazard. One run is one chip and one capacity, TIGON_SOC and ASCEND_UB_CAPACITY_BITS; sweep.sh
- * makes several.
+/* sweep.c - random shapes of the backend's kernels on the model of a chip, held against the
+ * reference as tigon check holds its cases: results, memory around them, a second call,
+ * without optional outputs. The model reports what a chip would suffer in silence: an
+ * overflow, a hazard. One run is one chip and one capacity, TIGON_SOC and
+ * ASCEND_UB_CAPACITY_BITS; sweep.sh makes several.
  *
  *   ascend_sweep [--shapes N] [--seed N] [--only INDEX] [--elements N] [OPERATOR...]
  */

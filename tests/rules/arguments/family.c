@@ -1,4 +1,5 @@
-/* A launch of one of a family's kernels, as the host files have it. One of the macros makes one mistake; without any of them it compiles. */
+/* A launch of one of a family's kernels, as the host files have it. One of the macros makes one
+ * mistake; without any of them it compiles. */
 #include "ascend.h"
 #include "kernels/softmax/softmax.args.h"
 

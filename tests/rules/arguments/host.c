@@ -1,4 +1,5 @@
-/* A launch as the host files have it. One of the macros makes one mistake in it; without any of them it compiles. */
+/* A launch as the host files have it. One of the macros makes one mistake in it; without any of
+ * them it compiles. */
 #include "ascend.h"
 #include "kernels/maps/swiglu.args.h"
 

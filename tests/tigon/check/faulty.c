@@ -1,5 +1,6 @@
-/* faulty.c - a backend whose implementations are wrong on purpose, one way each: tigon check must report every one of them, and must
- * not report those called "right". Each calls the library's default and then spoils what it did.
+/* faulty.c - a backend whose implementations are wrong on purpose, one way each: tigon check must
+ * report every one of them, and must not report those called "right". Each calls the library's
+ * default and then spoils what it did.
  */
 #include "faulty.h"
 

@@ -1,4 +1,5 @@
-/* faulty_loss.c - implementations of cross_entropy, and one of the fused loss, that are wrong, one way each. */
+/* faulty_loss.c - implementations of cross_entropy, and one of the fused loss, that are
+ * wrong, one way each. */
 #include "faulty.h"
 
 static float from_bf16(uint16_t h)

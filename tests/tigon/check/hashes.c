@@ -1,5 +1,6 @@
-/* The bits of all results, so that two builds can be compared: a line for each of the library's own implementations on the CPU, type and case, that
- * begins with a hash of every byte of the problem's memory after the call.
+/* The bits of all results, so that two builds can be compared: a line for each of the library's own
+ * implementations on the CPU, type and case, that begins with a hash of every byte of the problem's
+ * memory after the call.
  *   check_hashes [OPERATOR...]    names may be beginnings: rms_norm
  */
 #include <math.h>
@@ -11,8 +12,8 @@
 
 enum { GUARD = 64, PAGE = 4096 };
 
-/* Every block at the beginning of a page: which elements a kernel that streams takes together depends on addresses, and with
- * that the last bits of sums. */
+/* Every block at the beginning of a page: which elements a kernel that streams takes together
+ * depends on addresses, and with that the last bits of sums. */
 void *__real_aligned_alloc(size_t alignment, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
@@ -21,7 +22,8 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
     return __real_aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
 }
 
-/* One NaN for all: which of two NaN a sum of them gets depends on the order in which the compiler adds. */
+/* One NaN for all: which of two NaN a sum of them gets depends on the order in which
+ * the compiler adds. */
 static void canonical(char *at, int type)
 {
     if (pb_load(type, at) != pb_load(type, at))

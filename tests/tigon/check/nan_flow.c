@@ -1,6 +1,7 @@
-/* NaN comes out where it goes in: of each operator's cases, elements of the inputs are changed one at a time, which shows
- * which elements of the outputs depend on them; with NaN in their place those must be NaN. Each implementation by itself: one that takes a
- * saved lse does not depend on logits as one that sums them again. */
+/* NaN comes out where it goes in: of each operator's cases, elements of the inputs are changed one
+ * at a time, which shows which elements of the outputs depend on them; with NaN in their place
+ * those must be NaN. Each implementation by itself: one that takes a saved lse does not depend on
+ * logits as one that sums them again. */
 #include <math.h>
 
 #include "../../common/test.h"
@@ -27,7 +28,8 @@ static int is_count(const pb_tensor *t)
     return 0;
 }
 
-/* The sum of squares of adamw: if it is not finite, the call changes nothing, and so nothing becomes NaN. */
+/* The sum of squares of adamw: if it is not finite, the call changes nothing, and so
+ * nothing becomes NaN. */
 static int stops_the_call(const problem *p, const pb_tensor *t)
 {
     return !strcmp(p->op->info->name, "adamw") && !strcmp(t->decl->name, "grad_squares");

@@ -1,5 +1,5 @@
-/* partial.c - small plug-ins, one of which the variable PARTIAL chooses: each takes a part of what its operators are
- * asked for. partial.sh says what tigon check must find out about each.
+/* partial.c - small plug-ins, one of which the variable PARTIAL chooses: each takes a part of what
+ * its operators are asked for. partial.sh says what tigon check must find out about each.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* planted.c - a backend for all operators whose implementations are the library's own, with the fault planted that the variable PLANTED
- * names; without it they are right. tigon check --strict must refuse each fault and name its kind.
+/* planted.c - a backend for all operators whose implementations are the library's own, with the
+ * fault planted that the variable PLANTED names; without it they are right. tigon check --strict
+ * must refuse each fault and name its kind.
  * PLANTED=list prints all: fault, kind, operator, type.
  */
 #include "planted.h"

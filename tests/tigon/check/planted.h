@@ -1,4 +1,5 @@
-/* planted.h - what the parts of the plug-in `planted` share: a call of any operator, and how to spoil it. */
+/* planted.h - what the parts of the plug-in `planted` share: a call of any operator,
+ * and how to spoil it. */
 #ifndef PLANTED_H
 #define PLANTED_H
 

@@ -211,7 +211,8 @@ static tg_status too_small_by_2e_6(call *c)
     return times(c, 1 - 2e-6f);
 }
 
-/* Cut off, where a rounding to even is due: from f32 to bf16, undone here for half of the elements. */
+/* Cut off, where a rounding to even is due: from f32 to bf16, undone here for
+ * half of the elements. */
 static tg_status bf16_towards_0(call *c)
 {
     const tg_status status = right(c);

@@ -1,4 +1,5 @@
-/* What a tolerance lets through: sums that are cut off, as tensor cores do, where that is said, and nowhere else. */
+/* What a tolerance lets through: sums that are cut off, as tensor cores do, where that is said,
+ * and nowhere else. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* tools/tigon/bench/baseline.c - what changed since an earlier run of `tigon bench --json`.
  *
- * A record is slower if its time is, and if its fraction of the limit is too: the limits were probed
- * in the same run, so a machine that is busier or another one does not count.
+ * A record is slower if its time is, and if its fraction of the limit is too: the limits were
+ * probed in the same run, so a machine that is busier or another one does not count.
  */
 #include <math.h>
 #include <stdio.h>

@@ -64,12 +64,14 @@ int bench_has_mode(const catalogue *cat, const char *group, bench_mode mode);
 /* Makes the problems; 0, or -1 with the error. text: the case. */
 int bench_cell_open(bench_cell *cell, const bench_settings *s, const char *text, char *error);
 void bench_cell_close(bench_cell *cell);
-/* The parts, one after the other, with the arguments that bench_cell_args() gave; work may go on behind the call. */
+/* The parts, one after the other, with the arguments that bench_cell_args() gave; work may go
+ * on behind the call. */
 typedef struct bench_args {
     const void *part[BENCH_PARTS];
 } bench_args;
 tg_status bench_cell_run(const bench_cell *cell, const bench_args *args, tg_ctx *ctx);
-/* Arguments where the context's first implementation of each part takes them; device memory is filled anew. */
+/* Arguments where the context's first implementation of each part takes them; device
+ * memory is filled anew. */
 tg_status bench_cell_args(const bench_cell *cell, tg_ctx *ctx, bench_args *args);
 /* What a plain loop must move for a part, and the part's products (returns how many). */
 memory_work bench_memory_work(const problem *p);
@@ -128,7 +130,8 @@ typedef struct timed {
 /* Times all in turns; returns the number of rounds, 0 for out of memory. */
 int bench_time(timed *list, int n, const bench_settings *s, int cold);
 
-/* One untimed run: which implementations the provider takes, and how much memory. 0 if it does not run, with why. */
+/* One untimed run: which implementations the provider takes, and how much memory. 0 if it does
+ * not run, with why. */
 int bench_first_run(const bench_provider *p, const bench_cell *cell, bench_args *args,
                     bench_result *result);
 /* What follows from the time and the limits. */
@@ -173,7 +176,8 @@ int sweep_add(sweep *w, const bench_settings *s, const bench_results *r, const c
 /* A curve of which no point ran says nothing; it is left out. */
 int sweep_is_empty(const sweep_curve *c);
 void sweep_print(const sweep *w);
-/* Merges into a CSV file by Liger's rule of which rows are the same measurement; 0, or -1 after a message. */
+/* Merges into a CSV file by Liger's rule of which rows are the same measurement; 0, or
+ * -1 after a message. */
 int sweep_save(const sweep *w, const char *path, int overwrite);
 void sweep_free(sweep *w);
 
@@ -182,7 +186,8 @@ void sweep_free(sweep *w);
 /* check + dispatch, in nanoseconds a call. Returns the exit status. */
 int bench_dispatch(bench_settings *s, char **groups, int n, int as_json);
 /* Says on stderr what changed since an earlier run's records. 1 if a provider got slower by more
- * than `allowed` (0.1 is 10 %), and so against the machine's limit, which may itself have changed. */
+ * than `allowed` (0.1 is 10 %), and so against the machine's limit, which may
+ * itself have changed. */
 int bench_compare(const json_value *baseline, const bench_settings *s, const bench_results *r,
                   double allowed);
 

@@ -1,8 +1,8 @@
 /* tools/tigon/bench/csv.c - merges a sweep into Liger's all_benchmark_data.csv.
  *
  * Two rows are the same measurement if kernel, provider, mode, metric, x_name, x, extra
- * configuration and device agree; neither version nor time count. A row that is there already stays,
- * or with `overwrite` is replaced. The file is written anew, beside itself, and renamed.
+ * configuration and device agree; neither version nor time count. A row that is there already
+ * stays, or with `overwrite` is replaced. The file is written anew, beside itself, and renamed.
  */
 #include <errno.h>
 #include <math.h>

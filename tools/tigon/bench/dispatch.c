@@ -1,5 +1,5 @@
-/* tools/tigon/bench/dispatch.c - what a call costs before any work: the public entry point with implementations
- * that do nothing, and the argument check alone.
+/* tools/tigon/bench/dispatch.c - what a call costs before any work: the public entry point with
+ * implementations that do nothing, and the argument check alone.
  */
 #include <dlfcn.h>
 #include <stdio.h>

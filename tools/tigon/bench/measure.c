@@ -12,8 +12,8 @@ enum {
     MOST_TIMED = BENCH_PROVIDERS + BENCH_PARTS + MOST_GEMMS
 };
 
-/* Products that are timed in a row, each so many times. On a device that is all that the operator has, as it would run them; on
- * processors, where many products take long, each of them once. */
+/* Products that are timed in a row, each so many times. On a device that is all that the operator
+ * has, as it would run them; on processors, where many products take long, each of them once. */
 typedef struct product_row {
     int count;
     gemm_limit *limit[MOST_GEMMS];
@@ -133,7 +133,8 @@ static int can_run(const bench_provider *p, const bench_cell *cell, bench_result
     return 1;
 }
 
-/* Bytes of what the parts write, each buffer once; what is updated in place takes no extra memory. */
+/* Bytes of what the parts write, each buffer once; what is updated in place
+ * takes no extra memory. */
 static double output_bytes(const bench_cell *cell)
 {
     double bytes = 0;

@@ -1,5 +1,6 @@
-/* tools/tigon/bench/modelled.c - one cell on the model of a card: the times of its launches, as the model tells them. How long the
- * model itself takes says nothing, so no clock is read and no probe runs. */
+/* tools/tigon/bench/modelled.c - one cell on the model of a card: the times of its launches,
+ * as the model tells them. How long the model itself takes says nothing, so no clock is read
+ * and no probe runs. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,8 @@ static void add(void *user, const tg_npu_launch *launch)
     snprintf(all->soc, sizeof all->soc, "%s", launch->soc);
 }
 
-/* What is made of calls of other operators has kernels where these have: contexts are strict here. */
+/* What is made of calls of other operators has kernels where these have:
+ * contexts are strict here. */
 static int has_kernels(const bench_provider *p, const bench_cell *cell, bench_result *result)
 {
     for (int i = 0; i < cell->nparts; i++) {

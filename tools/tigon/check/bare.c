@@ -1,8 +1,9 @@
 /* tools/tigon/check/bare.c - cases with bare options: what a small plug-in takes.
  *
- * The families' cases combine options. These have none but what the operator requires, in two shapes of
- * the family: one whose widths are multiples of 16, and an odd one. The tensors are those that are
- * required; then one optional output more at a time, all optional outputs, and each output in place.
+ * The families' cases combine options. These have none but what the operator requires, in two
+ * shapes of the family: one whose widths are multiples of 16, and an odd one. The tensors are
+ * those that are required; then one optional output more at a time, all optional outputs, and
+ * each output in place.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,8 +29,8 @@ static int is_legal(const maker *m, const pb_case *c)
 
 typedef enum shape { ALIGNED, ODD, UNFIT } shape;
 
-/* By the last dimensions of the tensors that have several (of vectors, if there are no others). UNFIT:
- * empty, too small to show anything, a single row or column, or large. */
+/* By the last dimensions of the tensors that have several (of vectors, if there are no others).
+ * UNFIT: empty, too small to show anything, a single row or column, or large. */
 static shape shape_of(const maker *m, const pb_case *c)
 {
     char error[PB_ERROR];
@@ -159,8 +160,8 @@ static int round_up(const maker *m, const pb_case *odd, pb_case *c)
 
 /* ---- cases ---- */
 
-/* Once, and not if the family has the very case. Without finite differences: a definition need not be
- * the derivative where optional inputs (old_logp, say) are left out. */
+/* Once, and not if the family has the very case. Without finite differences: a definition need not
+ * be the derivative where optional inputs (old_logp, say) are left out. */
 static void emit(maker *m, const pb_case *c)
 {
     pb_case flagged = *c;

@@ -1,4 +1,5 @@
-/* tools/tigon/check/ceiling.c - the levels of this processor, each as on a processor that has no more. */
+/* tools/tigon/check/ceiling.c - the levels of this processor, each as on a processor
+ * that has no more. */
 #include <stdlib.h>
 #include <string.h>
 #include <tigon/backend.h>
@@ -26,8 +27,8 @@ static int supported(const tg_ctx *ctx)
     return n;
 }
 
-/* Levels are the variants of the CPU's implementations that are ceilings as well. Without a ceiling there may be
- * more: matrix units, which no level has. */
+/* Levels are the variants of the CPU's implementations that are ceilings as well. Without a ceiling
+ * there may be more: matrix units, which no level has. */
 void ceilings_find(ceilings *c, tg_ctx *ctx)
 {
     const int all = supported(ctx);

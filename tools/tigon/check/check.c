@@ -1,4 +1,5 @@
-/* tools/tigon/check/check.c - `tigon check`: every implementation against the reference, over all cases and types. */
+/* tools/tigon/check/check.c - `tigon check`: every implementation against the reference, over
+ * all cases and types. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +25,8 @@ static int list_cases(checker *ck)
     return 0;
 }
 
-/* Loads the plug-in; its implementations come last. The judge does without them: the yardstick's own parts are
- * the CPU's. */
+/* Loads the plug-in; its implementations come last. The judge does without them: the yardstick's
+ * own parts are the CPU's. */
 static int load_backend(checker *ck, const char *file)
 {
     const int before = tg_impl_count();
@@ -42,7 +43,8 @@ static int load_backend(checker *ck, const char *file)
     return -1;
 }
 
-/* The plug-in is loaded before the context is made: if it serves a device with memory of its own, the context chooses that device. */
+/* The plug-in is loaded before the context is made: if it serves a device with memory of its own,
+ * the context chooses that device. */
 static int open_contexts(checker *ck, const char *backend)
 {
     if (backend && load_backend(ck, backend))
@@ -109,7 +111,8 @@ static int finish(checker *ck, const char *backend)
     return ck->sum.failed > 0;
 }
 
-/* Tensors come and go by the thousand: their memory stays with the process, which else maps and clears it anew for each. */
+/* Tensors come and go by the thousand: their memory stays with the process, which else maps and
+ * clears it anew for each. */
 static void keep_memory(void)
 {
 #ifdef __GLIBC__

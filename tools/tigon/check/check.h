@@ -1,4 +1,5 @@
-/* tools/tigon/check/check.h - implementations over all cases and types: trials, and what is counted of them. */
+/* tools/tigon/check/check.h - implementations over all cases and types: trials, and what
+ * is counted of them. */
 #ifndef TIGON_CHECK_H
 #define TIGON_CHECK_H
 
@@ -17,12 +18,13 @@ typedef struct ceilings {
 void ceilings_find(ceilings *c, tg_ctx *ctx);
 /* NULL: back to the ceiling that was asked for. */
 void ceilings_set(tg_ctx *ctx, const char *level);
-/* What an implementation is checked under: a level's implementation under that level, so that what it calls is of the level,
- * too, but the operator's default implementation as it runs in use, under NULL; a
- * composition, which calls operators alone, under all, the best first; any other implementation, and all without levels, under
- * NULL. Returns how many. */
+/* What an implementation is checked under: a level's implementation under that level, so that what
+ * it calls is of the level, too, but the operator's default implementation as it runs in use, under
+ * NULL; a composition, which calls operators alone, under all, the best first; any other
+ * implementation, and all without levels, under NULL. Returns how many. */
 int ceilings_of(const ceilings *c, const tg_ctx *ctx, int impl, const char **ceiling);
-/* The level (without levels: the device) under which no implementation accepts the problem, or NULL. */
+/* The level (without levels: the device) under which no implementation accepts the
+ * problem, or NULL. */
 const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, problem *p, const int *impls, int nimpls);
 
 /* ---- runs ---- */
@@ -31,13 +33,14 @@ const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, problem *p, const int *
 outcome check_gradients(tg_ctx *ctx, const catalogue *cat, const pb_op *op, const pb_case *c,
                         const check_settings *s);
 
-/* The case of p with as few options, optional tensors and layouts taken away as make the implementation take it: 1
- * and the case in less, or 0 if nothing helps. options: how p was made. */
+/* The case of p with as few options, optional tensors and layouts taken away as make
+ * the implementation take it: 1 and the case in less, or 0 if nothing helps.
+ * options: how p was made. */
 int check_reduce(tg_ctx *ctx, const catalogue *cat, problem *p, int impl, const pb_options *options,
                  pb_case *less);
 
-/* Cases with bare options, in an aligned and an odd shape of the operator's family; at most max of them.
- * Returns how many. */
+/* Cases with bare options, in an aligned and an odd shape of the operator's family; at most max of
+ * them. Returns how many. */
 enum { CHECK_BARE = 32 };
 int check_bare(const catalogue *cat, const pb_op *op, pb_case *into, int max);
 
@@ -99,8 +102,8 @@ void totals_json(totals *t, const catalogue *cat);
 
 /* ---- coverage: what was compared of an operator, over all implementations of a backend ---- */
 
-/* Hands each gap to fn as a sentence: an output that was never compared, a type of which the implementations took
- * no case. */
+/* Hands each gap to fn as a sentence: an output that was never compared, a type of which the
+ * implementations took no case. */
 typedef void (*coverage_fn)(void *arg, const char *gap);
 void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *arg);
 /* "y rstd": the operator's outputs with their bit in `which`, or those without it. */

@@ -64,13 +64,15 @@ int wanted_operator(const wanted *w, const char *op);
 /* All implementations of an operator are checked if any is. */
 int wanted_whole_operators(const wanted *w);
 void wanted_note(wanted *w, int impl);
-/* A name that no implementation has (the message says so), or for which nothing was run; NULL if there is none. */
+/* A name that no implementation has (the message says so), or for which nothing was run; NULL
+ * if there is none. */
 const char *wanted_unknown(const wanted *w);
 const char *wanted_not_run(const wanted *w);
 
 /* ---- parts.c ---- */
 
-/* The composites that stand on the plug-in's implementations. 0, or -1 after a message on stderr. */
+/* The composites that stand on the plug-in's implementations. 0, or -1 after a
+ * message on stderr. */
 int check_parts(checker *ck);
 
 /* ---- kinds/kinds.c ---- */

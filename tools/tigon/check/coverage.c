@@ -1,4 +1,5 @@
-/* tools/tigon/check/coverage.c - what of an operator was compared, over all implementations that a backend has for it. */
+/* tools/tigon/check/coverage.c - what of an operator was compared, over all implementations that a
+ * backend has for it. */
 #include <stdio.h>
 #include <string.h>
 #include <tigon/backend.h>
@@ -35,8 +36,8 @@ static int is_first(const totals *t, int i)
     return k == i;
 }
 
-/* Whether line k is of what runs the calls that the backend of line i gets: of itself, or of a composite, which runs on every device
- * and takes what others leave. */
+/* Whether line k is of what runs the calls that the backend of line i gets: of itself, or of a
+ * composite, which runs on every device and takes what others leave. */
 static int stands_in(const totals *t, int i, int k)
 {
     const tg_impl_info *a = tg_impl_at(t->line[i].impl), *b = tg_impl_at(t->line[k].impl);

@@ -1,9 +1,9 @@
-/* tools/tigon/check/gradients.c - finite differences: the gradients that ref computes in f64 against
- * ref's forward in f64.
+/* tools/tigon/check/gradients.c - finite differences: the gradients that ref computes in f64
+ * against ref's forward in f64.
  *
- * By name: an output d<in> of an operator is the gradient of <in>, an input of the group's forward; its
- * upstream gradients are the inputs d<out>. With L = sum of d<out> * out, a direction v and a step h,
- * (L(in + h v) - L(in - h v)) / 2h must be the sum of d<in> * v.
+ * By name: an output d<in> of an operator is the gradient of <in>, an input of the group's forward;
+ * its upstream gradients are the inputs d<out>. With L = sum of d<out> * out, a direction v and a
+ * step h, (L(in + h v) - L(in - h v)) / 2h must be the sum of d<in> * v.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* tools/tigon/check/operator.c - the implementations of an operator over all of its cases and types. */
+/* tools/tigon/check/operator.c - the implementations of an operator over all of
+ * its cases and types. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,7 +235,8 @@ typedef struct target {
     int nimpls;
 } target;
 
-/* Says so and counts as skipped: another device's implementations, or those of a plug-in, are not asked for what the case wants. */
+/* Says so and counts as skipped: another device's implementations, or those of a plug-in, are not
+ * asked for what the case wants. */
 static int is_kept_for_others(checker *ck, const pb_op *op, const pb_case *c)
 {
     const int both = pb_case_flag(c, "cpu_cuda");

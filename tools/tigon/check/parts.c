@@ -1,10 +1,11 @@
 /* tools/tigon/check/parts.c - composites through a plug-in's implementations.
  *
- * A composite implementation calls its parts through dispatch, so a plug-in that serves a part runs inside of it, with
- * shapes and options that the part's own cases may lack. Which implementations are composites, and on what they
- * stand, is observed: the context logs a line for each implementation that runs. The default implementations of all
- * operators are run so on their bare cases; those in which an implementation of an operator was seen that the plug-in
- * serves are checked on all cases in which the plug-in's implementation takes part.
+ * A composite implementation calls its parts through dispatch, so a plug-in that serves a part runs
+ * inside of it, with shapes and options that the part's own cases may lack. Which implementations
+ * are composites, and on what they stand, is observed: the context logs a line for each
+ * implementation that runs. The default implementations of all operators are run so on their bare
+ * cases; those in which an implementation of an operator was seen that the plug-in serves are
+ * checked on all cases in which the plug-in's implementation takes part.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -66,8 +67,8 @@ static int is_served(const parts *w, int op)
     return 0;
 }
 
-/* Another implementation was seen, for an operator that the plug-in serves, be it the plug-in's or not: it may have
- * refused this problem. */
+/* Another implementation was seen, for an operator that the plug-in serves, be it the plug-in's or
+ * not: it may have refused this problem. */
 static int has_part(const parts *w)
 {
     for (int r = 0; r < w->count; r++)
@@ -91,7 +92,8 @@ static int is_composite(parts *w)
 
 /* ---- the check ---- */
 
-/* Adds the plug-in's implementations that were seen to those of the composite; 0 if there are none. */
+/* Adds the plug-in's implementations that were seen to those of the composite; 0
+ * if there are none. */
 static int take_parts(parts *w)
 {
     composite *c = &w->result;

@@ -1,10 +1,11 @@
-/* tools/tigon/check/reduce.c - a case that an implementation refuses, with as little taken away as makes the implementation take it.
+/* tools/tigon/check/reduce.c - a case that an implementation refuses, with as little taken away as
+ * makes the implementation take it.
  *
- * What may go are options, optional inputs and optional outputs. First one of them alone is taken away, then
- * one more at a time in this order, then in the opposite one, until the implementation takes the problem; then each
- * is put back unless the implementation refuses again. If nothing helps, the same is tried with the tensors compact
- * and apart. All of it is done to the argument struct: a problem is only made anew for the case that
- * comes out.
+ * What may go are options, optional inputs and optional outputs. First one of them alone is taken
+ * away, then one more at a time in this order, then in the opposite one, until the implementation
+ * takes the problem; then each is put back unless the implementation refuses again. If nothing
+ * helps, the same is tried with the tensors compact and apart. All of it is done to the argument
+ * struct: a problem is only made anew for the case that comes out.
  */
 #include <string.h>
 
@@ -47,7 +48,8 @@ static void list(walk *w, int first_kind, int last_kind)
         }
 }
 
-/* Takes one thing away; back again if the problem is not legal without it. 1 if the implementation takes what is left. */
+/* Takes one thing away; back again if the problem is not legal without it. 1 if the implementation
+ * takes what is left. */
 static int try_without(walk *w, int i)
 {
     take_away(w, i);
@@ -79,7 +81,8 @@ static int try_many(walk *w, int from_last)
     return 0;
 }
 
-/* 1 if the implementation takes the problem without those that are gone then: no more of them than it needs. */
+/* 1 if the implementation takes the problem without those that are gone then: no more of
+ * them than it needs. */
 static int find(walk *w)
 {
     if (!impl_takes(w) && !try_single(w) && !try_many(w, 0) && !try_many(w, 1))

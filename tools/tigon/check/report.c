@@ -1,4 +1,5 @@
-/* tools/tigon/check/report.c - totals of `tigon check`: a line for each implementation and type, or JSON. */
+/* tools/tigon/check/report.c - totals of `tigon check`: a line for each implementation
+ * and type, or JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

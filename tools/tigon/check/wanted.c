@@ -1,4 +1,5 @@
-/* tools/tigon/check/wanted.c - which implementations are asked for, and whether something was done for each name. */
+/* tools/tigon/check/wanted.c - which implementations are asked for, and whether something was
+ * done for each name. */
 #include <string.h>
 
 #include "checker.h"

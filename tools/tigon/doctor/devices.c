@@ -1,4 +1,5 @@
-/* tools/tigon/doctor/devices.c - finds the devices, and what becomes of each operator there: see doctor.h. */
+/* tools/tigon/doctor/devices.c - finds the devices, and what becomes of each operator
+ * there: see doctor.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tools/tigon/doctor/doctor.c - `tigon doctor`: which device calls will use, what is missing, and which implementation each operator
- * resolves to. */
+/* tools/tigon/doctor/doctor.c - `tigon doctor`: which device calls will use, what is missing, and
+ * which implementation each operator resolves to. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@ enum { INDENT = 11, WIDTH = 110 };
 
 /* ---- text ---- */
 
-/* Words of a line that goes on, indented, where it is longer than WIDTH; `at` characters of it stand there already. */
+/* Words of a line that goes on, indented, where it is longer than WIDTH; `at` characters of it
+ * stand there already. */
 static void print_wrapped(const char *text, int at, int indent)
 {
     for (int n; *text; text += n) {

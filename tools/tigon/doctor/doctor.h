@@ -33,7 +33,8 @@ typedef struct doctor {
     device list[DOCTOR_DEVICES];
 } doctor;
 
-/* Settings of the environment count; for the list of devices all but TIGON_DEVICE. 0, or -1 after a message. */
+/* Settings of the environment count; for the list of devices all but TIGON_DEVICE. 0, or
+ * -1 after a message. */
 int doctor_look(doctor *d);
 void doctor_close(doctor *d);
 

@@ -1,4 +1,5 @@
-/* tools/tigon/limits/caches.c - memory as its threads will use it, and caches full of something else. */
+/* tools/tigon/limits/caches.c - memory as its threads will use it, and caches full
+ * of something else. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,7 +60,8 @@ int is_apart(const tg_ctx *ctx)
     return tg_ctx_device_type(ctx) != TG_DEVICE_CPU;
 }
 
-/* More than any device's caches hold. They are filled by reading: what was written would have to leave them while something else is timed. */
+/* More than any device's caches hold. They are filled by reading: what was written would have to
+ * leave them while something else is timed. */
 static evictor *device_evictor(evictor *e)
 {
     e->rows = 8192;

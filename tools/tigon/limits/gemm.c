@@ -1,4 +1,5 @@
-/* tools/tigon/limits/gemm.c - the rate of products on plain row-major matrices: of oneDNN, or in a build without it of tg_gemm. */
+/* tools/tigon/limits/gemm.c - the rate of products on plain row-major matrices: of oneDNN, or in a
+ * build without it of tg_gemm. */
 #include "gemm.h"
 
 #include <stdlib.h>

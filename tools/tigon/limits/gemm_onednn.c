@@ -1,4 +1,5 @@
-/* tools/tigon/limits/gemm_onednn.c - products by oneDNN alone with its own threads, 2.6 or 3.x, or in f32 by a BLAS that is there. */
+/* tools/tigon/limits/gemm_onednn.c - products by oneDNN alone with its own threads, 2.6 or 3.x, or
+ * in f32 by a BLAS that is there. */
 #ifdef TIGON_ONEDNN
 
 #include <dlfcn.h>

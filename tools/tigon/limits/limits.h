@@ -3,8 +3,8 @@
  * Memory: the best plain loop that reads and writes as many streams, of as many bytes, as the
  * operator must. Products: oneDNN alone, with its own threads, at the operator's shapes.
  *
- * With a context of a device that has memory of its own: the device's loop over as many streams, or its copy of as many bytes if that
- * is faster; its own gemm. These are put on the context's stream.
+ * With a context of a device that has memory of its own: the device's loop over as many streams, or
+ * its copy of as many bytes if that is faster; its own gemm. These are put on the context's stream.
  */
 #ifndef TIGON_LIMITS_H
 #define TIGON_LIMITS_H
@@ -61,7 +61,8 @@ const char *gemm_limit_name(const gemm_limit *limit);
 
 /* ---- caches ---- */
 
-/* Memory at the beginning of a page, touched by the threads that will use it: to be freed; NULL: out of memory. */
+/* Memory at the beginning of a page, touched by the threads that will use it: to be freed;
+ * NULL: out of memory. */
 char *touched(tg_ctx *ctx, int64_t bytes);
 /* Bytes of the largest cache. */
 int64_t cache_bytes(void);
@@ -73,13 +74,14 @@ void evictor_free(evictor *e);
 
 /* Whether the context's device has memory of its own. */
 int is_apart(const tg_ctx *ctx);
-/* Memory filled with numbers of about 1 in size of the type, to be freed; on the context's device: to be given to tg_free(). NULL: none. */
+/* Memory filled with numbers of about 1 in size of the type, to be freed; on the context's device:
+ * to be given to tg_free(). NULL: none. */
 void *host_matrix(int type, int64_t elements);
 void *device_matrix(tg_ctx *ctx, int type, int64_t elements);
 
-/* Seconds since some moment: of the wall, or after use_cpu_clock() of all processors that worked for
- * this process, divided by the number of threads. The latter leaves out what others do on the same
- * cores; it asks for threads that sleep while they wait (OMP_WAIT_POLICY=passive). */
+/* Seconds since some moment: of the wall, or after use_cpu_clock() of all processors that worked
+ * for this process, divided by the number of threads. The latter leaves out what others do on the
+ * same cores; it asks for threads that sleep while they wait (OMP_WAIT_POLICY=passive). */
 double seconds(void);
 void use_cpu_clock(int threads);
 /* Sorts the list; between two of its numbers the quantile is interpolated, as numpy does. */

@@ -1,5 +1,5 @@
-/* tools/tigon/limits/matrices.c - memory full of numbers, in the host and on a device: a processor that multiplies zeros takes less power,
- * and is faster, than one at work.
+/* tools/tigon/limits/matrices.c - memory full of numbers, in the host and on a device: a processor
+ * that multiplies zeros takes less power, and is faster, than one at work.
  */
 #include <stdlib.h>
 #include <string.h>

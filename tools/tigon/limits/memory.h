@@ -1,4 +1,5 @@
-/* tools/tigon/limits/memory.h - what memory.c and memory_device.c share: streams, and where they lie. */
+/* tools/tigon/limits/memory.h - what memory.c and memory_device.c share: streams,
+ * and where they lie. */
 #ifndef TIGON_LIMITS_MEMORY_H
 #define TIGON_LIMITS_MEMORY_H
 
@@ -31,8 +32,8 @@ struct memory_limit {
     char name[80];
 };
 
-/* On a device with memory of its own: chooses between its loop over the streams and its copy, 0 if it can do neither; moves the bytes
- * once. */
+/* On a device with memory of its own: chooses between its loop over the streams and its copy, 0 if
+ * it can do neither; moves the bytes once. */
 int memory_device_choose(memory_limit *l);
 void memory_device_run(const memory_limit *l);
 

@@ -1,5 +1,5 @@
-/* tools/tigon/limits/memory_device.c - memory limit of a device: the faster of its loop over as many streams, tg_move(), and of a plain copy
- * of as many bytes.
+/* tools/tigon/limits/memory_device.c - memory limit of a device: the faster of its loop over as
+ * many streams, tg_move(), and of a plain copy of as many bytes.
  */
 #include "memory.h"
 

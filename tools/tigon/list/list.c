@@ -1,4 +1,5 @@
-/* tools/tigon/list/list.c - `tigon list`: operators, arguments, implementations, and which implementation a call resolves to.
+/* tools/tigon/list/list.c - `tigon list`: operators, arguments, implementations, and which
+ * implementation a call resolves to.
  *
  * --json carries the run-time schema: a binding in any language is generated from it alone. Every
  * argument is one 8-byte slot: a pointer to a tg_tensor, a double or an int64_t.

@@ -34,7 +34,8 @@ const char *matrix_direction(const char *op, int *base)
 
 /* ---- the cells ---- */
 
-/* Of an implementation in a type. What is counted in f64 are the finite differences of ref: a failure there is one in every type. */
+/* Of an implementation in a type. What is counted in f64 are the finite differences of ref: a
+ * failure there is one in every type. */
 static int passed(const totals *sum, int impl, int type)
 {
     const tally *t = totals_line(sum, impl, type);

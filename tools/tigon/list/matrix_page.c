@@ -1,4 +1,5 @@
-/* tools/tigon/list/matrix_page.c - the page: columns of devices that are not here keep what was found on them: see matrix.h. */
+/* tools/tigon/list/matrix_page.c - the page: columns of devices that are not here keep what was
+ * found on them: see matrix.h. */
 #include "matrix.h"
 
 #include <ctype.h>
@@ -21,7 +22,8 @@ typedef struct fields {
     char text[FIELDS][FIELD];
 } fields;
 
-/* The fields of a line of a table, "| a | b |"; none if it is no such line. Returns what follows it. */
+/* The fields of a line of a table, "| a | b |"; none if it is no such line.
+ * Returns what follows it. */
 static const char *read_line(const char *at, fields *f)
 {
     const char *end = at + strcspn(at, "\n");

@@ -1,4 +1,5 @@
-/* tools/tigon/numerics/measure.c - implementations against ref in f64, in units in the last place. */
+/* tools/tigon/numerics/measure.c - implementations against ref in f64, in units
+ * in the last place. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

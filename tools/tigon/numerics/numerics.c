@@ -1,5 +1,5 @@
-/* tools/tigon/numerics/numerics.c - `tigon numerics`: errors of implementations on hard inputs, in units in the last
- * place. */
+/* tools/tigon/numerics/numerics.c - `tigon numerics`: errors of implementations on hard inputs, in
+ * units in the last place. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@ typedef struct request {
     num_studies studies;
 } request;
 
-/* The implementation that dispatch chooses, or every one that can: unfused stands beside them anyway. */
+/* The implementation that dispatch chooses, or every one that can: unfused stands
+ * beside them anyway. */
 static int impls_for(const request *q, problem *p, int *impls)
 {
     int tried[MAX_IMPLS], n = 0;

@@ -1,5 +1,5 @@
-/* tools/tigon/numerics/numerics.h - what the files of `tigon numerics` share. docs/numerics.md tells how
- * errors are counted, and shows the tables. */
+/* tools/tigon/numerics/numerics.h - what the files of `tigon numerics` share. docs/numerics.md
+ * tells how errors are counted, and shows the tables. */
 #ifndef TIGON_NUMERICS_H
 #define TIGON_NUMERICS_H
 

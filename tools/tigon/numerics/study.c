@@ -1,5 +1,5 @@
-/* tools/tigon/numerics/study.c - two places where bf16 loses a gradient: a probability that is rounded before 1 is
- * subtracted, and a sum that is rounded after every chunk. */
+/* tools/tigon/numerics/study.c - two places where bf16 loses a gradient: a probability that is
+ * rounded before 1 is subtracted, and a sum that is rounded after every chunk. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

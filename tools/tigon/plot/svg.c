@@ -36,7 +36,8 @@ static double place(const axis *a, double value)
     return a->from + part * (a->to - a->from);
 }
 
-/* Widens the axis by a value; one that it cannot show, such as 0 on a logarithmic one, is left out. */
+/* Widens the axis by a value; one that it cannot show, such as 0 on a logarithmic
+ * one, is left out. */
 static void widen(axis *a, double value)
 {
     if (!isfinite(value) || (a->base && value <= 0))
@@ -119,8 +120,8 @@ static int height_of(const chart *c)
     return HEAD + c->nlabels * (c->dots ? LINE : BAR * (c->nseries + 1)) + FOOT;
 }
 
-/* A mark of a chart of dots. Series whose names begin with the same word ("eager f32", "eager bf16") have one colour: the first
- * of them is filled, the others are rings. */
+/* A mark of a chart of dots. Series whose names begin with the same word ("eager f32", "eager
+ * bf16") have one colour: the first of them is filled, the others are rings. */
 static void draw_mark(FILE *out, const chart *c, int s, double x, double y)
 {
     const size_t word = strcspn(c->series[s].name, " ") + 1;

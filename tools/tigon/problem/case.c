@@ -1,4 +1,5 @@
-/* tools/tigon/problem/case.c - reads the text of a case into tokens, and answers questions about it.
+/* tools/tigon/problem/case.c - reads the text of a case into tokens, and
+ * answers questions about it.
  */
 #include <ctype.h>
 #include <stdio.h>

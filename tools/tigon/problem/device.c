@@ -1,5 +1,5 @@
-/* tools/tigon/problem/device.c - problems for implementations that take memory of a device which is not the host's: copies of the
- * buffers there, reached through the context alone. */
+/* tools/tigon/problem/device.c - problems for implementations that take memory of a device which is
+ * not the host's: copies of the buffers there, reached through the context alone. */
 #include <fenv.h>
 #include <stdlib.h>
 #include <string.h>

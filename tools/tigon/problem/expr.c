@@ -1,4 +1,5 @@
-/* tools/tigon/problem/expr.c - expressions of sizes and work: + - * / == ?: min() max() and names. */
+/* tools/tigon/problem/expr.c - expressions of sizes and work: + - * / == ?:
+ * min() max() and names. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tools/tigon/problem/fill.c - fills inputs: element i of a tensor is a function of seed, case, tensor
- * and i (fills.c), the same in every type and layout. */
+/* tools/tigon/problem/fill.c - fills inputs: element i of a tensor is a function of seed, case,
+ * tensor and i (fills.c), the same in every type and layout. */
 #include <stdlib.h>
 #include <string.h>
 

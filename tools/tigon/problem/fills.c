@@ -1,5 +1,5 @@
-/* tools/tigon/problem/fills.c - each fill: the value of element i, by a seeded generator that needs no
- * state. */
+/* tools/tigon/problem/fills.c - each fill: the value of element i, by a seeded generator
+ * that needs no state. */
 #include "fills.h"
 
 #include <math.h>
@@ -79,8 +79,9 @@ static double fill_offset(const filler *f, int64_t i)
     return normal(f, i) + (i / f->cols % 2 ? -1e4 : 1e4);
 }
 
-/* Rows at heights up to the largest of their type, all elements equal there but for those that lie so
- * far below that they count for nothing; in every fifth row so far that the difference overflows. */
+/* Rows at heights up to the largest of their type, all elements equal there but for those
+ * that lie so far below that they count for nothing; in every fifth row so far that the
+ * difference overflows. */
 static double fill_heights(const filler *f, int64_t i)
 {
     static const double f16[] = {1e4, -1e4, 65504, -65504, 2048};

@@ -1,4 +1,5 @@
-/* tools/tigon/problem/layout.c - shapes, strides and buffers of a problem, and its argument struct. */
+/* tools/tigon/problem/layout.c - shapes, strides and buffers of a problem, and
+ * its argument struct. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,8 @@ static int is_expanded(const problem *p, const pb_tensor *t, int i)
     return 0;
 }
 
-/* Row-major strides with `pad` more elements behind each row, `cols` wide, and what the case leaves out or repeats, unless
- * plain. Returns the elements that all of it takes. */
+/* Row-major strides with `pad` more elements behind each row, `cols` wide, and what the case leaves
+ * out or repeats, unless plain. Returns the elements that all of it takes. */
 static int64_t set_strides(const problem *p, pb_tensor *t, int64_t cols, int64_t pad, int plain)
 {
     const pb_token *slice = plain ? NULL : pb_token_of(p->c, PB_SLICE, t->decl->name);
@@ -95,7 +96,8 @@ static void surround(problem *p, const pb_tensor *t)
         memset(b->base, t->written ? 0xA5 : 0xFF, b->bytes);
 }
 
-/* Bytes before the first element: `offset` elements. (rms_norm has an option of that name, whose values may be none of a place.) */
+/* Bytes before the first element: `offset` elements. (rms_norm has an option of that name, whose
+ * values may be none of a place.) */
 static size_t lead_of(const problem *p, size_t size)
 {
     const double elements = pb_case_value(p->c, "offset");

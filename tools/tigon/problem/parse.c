@@ -72,8 +72,8 @@ static int parse_suffixes(const char *at, pb_decl *d)
 {
     static const char stops[] = "<!~^%$";
     while (*at) {
-        char *const into[] = {d->limit, d->fill, d->roundings, d->inside, d->magnitude,
-                              d->cancelled};
+        char *const into[] = {d->limit,  d->fill,      d->roundings,
+                              d->inside, d->magnitude, d->cancelled};
         const char *symbol = strchr(stops, *at++);
         if (!symbol ||
             copy_until(&at, stops, into[symbol - stops], *symbol == '!' ? PB_NAME : PB_EXPR))
@@ -82,7 +82,8 @@ static int parse_suffixes(const char *at, pb_decl *d)
     return 0;
 }
 
-/* What a case may choose of the type that the schema gives a tensor: T; W, of a weight; G, of what it is added to; else none. */
+/* What a case may choose of the type that the schema gives a tensor: T; W, of a weight; G, of what
+ * it is added to; else none. */
 static void set_type(const tg_arg_info *arg, pb_decl *d)
 {
     static const struct {

@@ -1,7 +1,9 @@
-/* tools/tigon/problem/problem.h - problems: an operator's arguments, made from the cases of its family.
+/* tools/tigon/problem/problem.h - problems: an operator's arguments, made from the
+ * cases of its family.
  *
- * The lines of src/ops/<family>/<family>_cases.inc are read into a catalogue; docs/add-an-operator.md
- * describes their language. A problem is one operator with one case, its tensors allocated and filled:
+ * The lines of src/ops/<family>/<family>_cases.inc are read into a catalogue;
+ * docs/add-an-operator.md describes their language. A problem is one operator with one case, its
+ * tensors allocated and filled:
  *
  *   char error[PB_ERROR];
  *   const catalogue *cat = catalogue_get(error);                         NULL: error says why
@@ -182,26 +184,29 @@ typedef struct problem {
 /* NULL with the error if the case does not fit the operator or memory is short. */
 problem *problem_create(const catalogue *cat, const pb_op *op, const pb_case *c,
                         const pb_options *options, char *error);
-/* The same problem with all floating tensors in another type (f64, f32): the values are converted. */
+/* The same problem with all floating tensors in another type (f64, f32): the
+ * values are converted. */
 problem *problem_convert(const problem *p, int type, char *error);
 void problem_free(problem *p);
 
 /* ---- calls, wherever their tensors must lie ----
  *
- * A problem's bytes are the host's. For an implementation of a device with memory of its own they are copied there before the call, and
- * back when it has ended, whose errors are the call's. The context must outlive the problem, or problem_leave() comes first.
+ * A problem's bytes are the host's. For an implementation of a device with memory of its own they
+ * are copied there before the call, and back when it has ended, whose errors are the call's. The
+ * context must outlive the problem, or problem_leave() comes first.
  */
 tg_status problem_run_impl(tg_ctx *ctx, int impl, problem *p); /* tg_impl_run() */
-/* The same with arguments of one's own, in host memory. The thread's floating-point modes are kept in both: an implementation that
- * turns on traps must not end the program. */
+/* The same with arguments of one's own, in host memory. The thread's floating-point modes are kept
+ * in both: an implementation that turns on traps must not end the program. */
 tg_status problem_run_args(tg_ctx *ctx, int impl, const void *args);
 tg_status problem_call(tg_ctx *ctx, problem *p);             /* tg_call() */
 int problem_impl_accepts(tg_ctx *ctx, int impl, problem *p); /* tg_impl_accepts() */
-/* What has run once, from a graph that the call is recorded into. *recorded: 0 where the device records nothing, and nothing has run. */
+/* What has run once, from a graph that the call is recorded into. *recorded: 0 where the device
+ * records nothing, and nothing has run. */
 tg_status problem_replay_impl(tg_ctx *ctx, int impl, problem *p, int *recorded);
 
-/* The same in steps, for calls without copies: does problem_call() run in the device's memory? Then place it there once, and
- * call with these arguments. */
+/* The same in steps, for calls without copies: does problem_call() run in the device's memory? Then
+ * place it there once, and call with these arguments. */
 int problem_runs_there(tg_ctx *ctx, const problem *p);
 tg_status problem_place(tg_ctx *ctx, problem *p);
 const void *problem_device_args(problem *p);
@@ -217,7 +222,8 @@ void problem_reset(problem *p);
 /* Value of an expression over the case's dimensions and options, ESIZE, WSIZE and GSIZE (bytes of
  * one element of T, W, G). 0, or -1 with the error. */
 int problem_value(const problem *p, const char *expression, double *value, char *error);
-/* Elements of an argument in the problem's case, which need not have been made; 0 if it has none. */
+/* Elements of an argument in the problem's case, which need not have been made;
+ * 0 if it has none. */
 double problem_elements(const problem *p, const pb_decl *d);
 /* Bytes that a run must move: TG_WORK, or every input once and every output once. */
 double problem_bytes(const problem *p);
@@ -242,8 +248,8 @@ void pb_read(const pb_tensor *t, double *x);
 void pb_write(const pb_tensor *t, const double *x);
 /* All elements of from, rounded to the type of to, which has its shape. */
 void pb_copy(const pb_tensor *to, const pb_tensor *from);
-/* Each row of the last dimension, or each element where that is repeated: its address, the number of its first element in row-major order,
- * its elements. */
+/* Each row of the last dimension, or each element where that is repeated: its address, the number
+ * of its first element in row-major order, its elements. */
 typedef void (*pb_row_fn)(void *arg, char *row, int64_t first, int64_t cols);
 void pb_each_row(const pb_tensor *t, pb_row_fn fn, void *arg);
 /* A value rounded to a type, to nearest even. */

@@ -1,5 +1,6 @@
-/* tools/tigon/profile/profile.c - `tigon profile`: calls of an operator on the model of a card, in tables, a drawing and
- * a trace. The model writes them when its process ends, so the calls are made in a process of its own. */
+/* tools/tigon/profile/profile.c - `tigon profile`: calls of an operator on the model of a card, in
+ * tables, a drawing and a trace. The model writes them when its process ends, so the calls are made
+ * in a process of its own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* tools/tigon/profile/published.c - calls of operators that others have published device times of, beside the model's
- * time of ours. Each call is made in a process of its own: the model's L2 then holds nothing of an earlier one. */
+/* tools/tigon/profile/published.c - calls of operators that others have published device times of,
+ * beside the model's time of ours. Each call is made in a process of its own: the model's L2 then
+ * holds nothing of an earlier one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

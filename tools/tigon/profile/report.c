@@ -1,4 +1,5 @@
-/* tools/tigon/profile/report.c - the launches of a profile, from the tables that the model wrote. */
+/* tools/tigon/profile/report.c - the launches of a profile, from the tables
+ * that the model wrote. */
 #include "profile.h"
 
 #include <math.h>
@@ -141,7 +142,8 @@ static int read_launches(const char *folder, launch *list)
     return n;
 }
 
-/* What is left of the list is the last call of each operator. Returns how many launches that are. */
+/* What is left of the list is the last call of each operator. Returns how many
+ * launches that are. */
 static int last_calls(launch *list, int n, const int *launches, int ncalls)
 {
     int at = 0, kept = 0;

@@ -1,4 +1,5 @@
-/* tools/tigon/report/calls.c - points 1 and 2: files, calls of the vector core's API, arguments; from the record of what ran. */
+/* tools/tigon/report/calls.c - points 1 and 2: files, calls of the vector core's API, arguments;
+ * from the record of what ran. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static used_file *file_of(used_files *files, const char *name)
     return new;
 }
 
-/* Files beside a kernel's that begin like it or like its host: the list of what it is given, and the unit that is compiled. */
+/* Files beside a kernel's that begin like it or like its host: the list of what it is given, and
+ * the unit that is compiled. */
 static void add_beside(used_files *files, const char *kernel, const char *stem)
 {
     static const char *const ends[] = {".args.h", ".asc.c", ".cube.asc.c", ".mix.asc.c"};

@@ -1,4 +1,5 @@
-/* tools/tigon/report/doc.h - a document of sections with sentences and tables, written as text, Markdown or JSON.
+/* tools/tigon/report/doc.h - a document of sections with sentences and tables, written as
+ * text, Markdown or JSON.
  *
  *   doc *d = doc_new("Migration report: swiglu");
  *   doc_section(d, "files", "Files");
@@ -19,7 +20,8 @@ typedef struct doc doc;
 
 doc *doc_new(const char *title); /* NULL: no memory */
 void doc_free(doc *d);
-/* key: its name in JSON. Strings but for those of doc_note and doc_cell must outlive the document. */
+/* key: its name in JSON. Strings but for those of doc_note and doc_cell must
+ * outlive the document. */
 void doc_section(doc *d, const char *key, const char *heading);
 void doc_note(doc *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void doc_table(doc *d, const char *key, const char *const *columns);

@@ -1,5 +1,5 @@
-/* tools/tigon/report/files.c - sources as they are installed (bin/../share/tigon/ascend), or in the source tree that this command was
- * built from. */
+/* tools/tigon/report/files.c - sources as they are installed (bin/../share/tigon/ascend), or in the
+ * source tree that this command was built from. */
 #include "files.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
-/* tools/tigon/report/port.c - points 3 and 4: optimisations and tiling, from the plans that launches followed. */
+/* tools/tigon/report/port.c - points 3 and 4: optimisations and tiling, from the plans that
+ * launches followed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The same call of the same text of a kernel: its strings are those of the library, and lie at one address. */
+/* The same call of the same text of a kernel: its strings are those of the library, and
+ * lie at one address. */
 static int is_same(const record_place *p, int op, const tg_npu_call *call)
 {
     return p->op == op && p->call.line == call->line && p->call.name == call->name &&

@@ -1,5 +1,5 @@
-/* tools/tigon/report/record.h - what launches of an operator did, as the library tells of it: the calls of the vector core's API that
- * became instructions, and the files that they stand in. */
+/* tools/tigon/report/record.h - what launches of an operator did, as the library tells of it: the
+ * calls of the vector core's API that became instructions, and the files that they stand in. */
 #ifndef TIGON_REPORT_RECORD_H
 #define TIGON_REPORT_RECORD_H
 

@@ -1,5 +1,6 @@
-/* tools/tigon/report/report.c - `tigon report`: what a port of an operator to an NPU consists of, how it is cut, whether it is right, how
- * fast the model says that it is, which risks are left, and what to do next. */
+/* tools/tigon/report/report.c - `tigon report`: what a port of an operator to an NPU consists of,
+ * how it is cut, whether it is right, how fast the model says that it is, which risks are left,
+ * and what to do next. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

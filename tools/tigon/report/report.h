@@ -45,7 +45,8 @@ typedef struct report {
     doc *d;
 } report;
 
-/* Runs one operator on the benchmark's shapes of three groups, rows left out where tensors would be large. */
+/* Runs one operator on the benchmark's shapes of three groups, rows left out where
+ * tensors would be large. */
 void report_measure(report *r, const pb_op *op);
 /* Checks operator i of the report in the small cases of tigon check. */
 void report_check(report *r, int i);

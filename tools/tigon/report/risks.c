@@ -1,4 +1,5 @@
-/* tools/tigon/report/risks.c - point 7: risks, from what ran, and for each kind of them what to do next. */
+/* tools/tigon/report/risks.c - point 7: risks, from what ran, and for each kind of
+ * them what to do next. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

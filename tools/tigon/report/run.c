@@ -1,4 +1,5 @@
-/* tools/tigon/report/run.c - runs an operator on three groups of shapes while the library tells of its launches. */
+/* tools/tigon/report/run.c - runs an operator on three groups of shapes while the library
+ * tells of its launches. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* tools/tigon/report/symbols.c - of point 2: what an operator is called in Liger-Kernel, with its parameters, beside Tigon's own call. */
+/* tools/tigon/report/symbols.c - of point 2: what an operator is called in Liger-Kernel, with its
+ * parameters, beside Tigon's own call. */
 #include <stdio.h>
 #include <string.h>
 

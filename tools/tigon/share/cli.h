@@ -45,8 +45,8 @@ enum { CLI_HELP = -1, CLI_WRONG = -2 };
  * "--seed 7" or "--seed=7"; "--" ends the options. Neither a value nor an operand may be empty. */
 int cli_parse(const cli_usage *usage, int argc, char **argv);
 
-/* Cuts the words of a list, with commas between them, in place. Returns their count, or CLI_WRONG after a message: one is empty, or
- * there are more than max. */
+/* Cuts the words of a list, with commas between them, in place. Returns their count, or CLI_WRONG
+ * after a message: one is empty, or there are more than max. */
 int cli_words(const cli_usage *usage, const char *option, char *text, char **word, int max);
 
 /* The option of commands that call operators, and what it does; NULL: nothing. */

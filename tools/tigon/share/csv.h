@@ -1,4 +1,5 @@
-/* tools/tigon/share/csv.h - Liger's all_benchmark_data.csv: one row a point. `tigon bench` writes it, `tigon plot` draws it. */
+/* tools/tigon/share/csv.h - Liger's all_benchmark_data.csv: one row a point. `tigon bench` writes
+ * it, `tigon plot` draws it. */
 #ifndef TIGON_SHARE_CSV_H
 #define TIGON_SHARE_CSV_H
 
@@ -34,12 +35,14 @@ typedef struct csv_table {
     csv_row *rows;
 } csv_table;
 
-/* Cuts one record of any CSV in place, quotes taken off, into `most` fields. Returns what follows; *count may be larger than `most`. */
+/* Cuts one record of any CSV in place, quotes taken off, into `most` fields. Returns what follows;
+ * *count may be larger than `most`. */
 char *csv_cut(char *at, char **field, int most, int *count);
 
 /* 1 if the text begins as such a file does. */
 int csv_is(const char *text);
-/* Appends the rows of a text, which is cut to pieces on the way. 0, or -1 with the error, which begins with `path`. */
+/* Appends the rows of a text, which is cut to pieces on the way. 0, or -1 with the error, which
+ * begins with `path`. */
 int csv_read(csv_table *t, char *text, const char *path, char *error, size_t size);
 /* Appends copies of the fields; -1: out of memory. */
 int csv_add(csv_table *t, char *const field[CSV_COLUMNS]);

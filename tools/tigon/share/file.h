@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The file's bytes and a zero behind them, to be freed; "-" is standard input. *length (unless NULL): without that zero.
- * NULL with errno if it cannot be read. */
+/* The file's bytes and a zero behind them, to be freed; "-" is standard input. *length (unless
+ * NULL): without that zero. NULL with errno if it cannot be read. */
 char *file_text(const char *path, size_t *length);
 
 /* Writes the file anew, beside itself, and renames it. 0, or -1 with errno. */

@@ -1,4 +1,5 @@
-/* tools/tigon/share/impl_device.c - which device an implementation is for, and in which memory it works: its backend's. */
+/* tools/tigon/share/impl_device.c - which device an implementation is for, and in which memory it
+ * works: its backend's. */
 #include <stdio.h>
 #include <string.h>
 #include <tigon/backend.h>

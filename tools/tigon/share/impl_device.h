@@ -4,8 +4,8 @@
 
 #include <tigon/tigon.h>
 
-/* Has the libraries loaded that lie beside libtigon for devices whose drivers are looked for, whether those are here or not: their
- * implementations are known from then on. */
+/* Has the libraries loaded that lie beside libtigon for devices whose drivers are looked for,
+ * whether those are here or not: their implementations are known from then on. */
 void backends_bring(void);
 
 /* The number of <backend>/<operator>, or a negative one. */
@@ -17,14 +17,15 @@ const char *device_card(const char *device);
 /* "cpu", "npu", "npu-model" */
 const char *impl_device(int impl);
 
-/* 1 if the implementation is one of the context's device: its backend's, or made of calls of other operators, which run there. */
+/* 1 if the implementation is one of the context's device: its backend's, or made of calls of other
+ * operators, which run there. */
 int impl_is_of(const tg_ctx *ctx, int impl);
 
 /* The type of the memory that the implementation takes in a context, TG_DEVICE_*. */
 int impl_memory(const tg_ctx *ctx, int impl);
 
-/* NULL if the implementation can run on this machine, below ctx's ceiling; else what is missing: a level of the CPU, or the device
- * or its driver. Good until the next call. */
+/* NULL if the implementation can run on this machine, below ctx's ceiling; else what is missing: a
+ * level of the CPU, or the device or its driver. Good until the next call. */
 const char *impl_missing(const tg_ctx *ctx, int impl);
 
 /* 1 if the implementation is the CPU's or of the context's own device: others cannot run there. */

@@ -12,7 +12,8 @@
 #if TIGON_CJSON
 #include <cjson/cJSON.h>
 
-/* Python writes NaN and Infinity, which are no JSON. Each becomes an empty string, which is no number either. */
+/* Python writes NaN and Infinity, which are no JSON. Each becomes an empty string, which is
+ * no number either. */
 static void without_nan(char *text)
 {
     static const char *const words[] = {"NaN", "-Infinity", "Infinity"};

@@ -1,4 +1,5 @@
-/* tools/tigon/share/json_read.h - reads JSON with cJSON: one value or several after another (JSON lines). */
+/* tools/tigon/share/json_read.h - reads JSON with cJSON: one value or several after
+ * another (JSON lines). */
 #ifndef TIGON_SHARE_JSON_READ_H
 #define TIGON_SHARE_JSON_READ_H
 
@@ -6,8 +7,9 @@
 
 typedef struct cJSON json_value;
 
-/* The values of a text one after another, as one array, to be freed. The text is changed. NULL with a message, which calls it
- * `path` ("run.json:7: ..."). `partial`: an incomplete last line is no error (a run that still writes). */
+/* The values of a text one after another, as one array, to be freed. The text is changed. NULL with
+ * a message, which calls it `path` ("run.json:7: ..."). `partial`: an incomplete last line is no
+ * error (a run that still writes). */
 json_value *json_read_text(char *text, size_t length, const char *path, int partial, char *error,
                            size_t size);
 /* The same of a file, "-" for standard input. */

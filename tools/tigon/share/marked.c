@@ -1,4 +1,5 @@
-/* tools/tigon/share/marked.c - replaces the text between two markers of a document: see marked.h. */
+/* tools/tigon/share/marked.c - replaces the text between two markers of a
+ * document: see marked.h. */
 #include "marked.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* tools/tigon/share/marked.h - text that a command keeps up to date inside a document: it stands between
- * the lines
+/* tools/tigon/share/marked.h - text that a command keeps up to date inside a document: it
+ * stands between the lines
  *
  *   <!-- tigon numerics: table -->
  *   <!-- end: tigon numerics: table -->
@@ -14,7 +14,8 @@
 int marked_check(const char *command, const char *file, const char *name);
 /* What stands between the markers, to be freed; NULL after a message on stderr. */
 char *marked_text(const char *command, const char *file, const char *name);
-/* Replaces what stands between the markers of `name` by what `write` writes. 0, or -1 after a message on stderr. */
+/* Replaces what stands between the markers of `name` by what `write` writes. 0, or -1 after a
+ * message on stderr. */
 int marked_write(const char *command, const char *file, const char *name, file_writer write,
                  const void *arg);
 

@@ -1,4 +1,5 @@
-/* tools/tigon/share/names.h - operators that a command line names: each name is the beginning of those that it stands for. */
+/* tools/tigon/share/names.h - operators that a command line names: each name is the beginning of
+ * those that it stands for. */
 #ifndef TIGON_SHARE_NAMES_H
 #define TIGON_SHARE_NAMES_H
 

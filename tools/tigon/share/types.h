@@ -12,7 +12,8 @@ static const int data_types[DATA_TYPES] = {TG_F32, TG_BF16, TG_F16};
 
 /* The type of data of that name; 0 after a message: there is none. */
 int cli_type(const cli_usage *usage, const char *option, const char *name);
-/* Those of a list with commas between the names. Returns their count, or CLI_WRONG after a message. */
+/* Those of a list with commas between the names. Returns their count, or
+ * CLI_WRONG after a message. */
 int cli_types(const cli_usage *usage, const char *option, const char *list,
               int types[TYPES_LISTED]);
 

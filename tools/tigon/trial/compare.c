@@ -1,4 +1,5 @@
-/* tools/tigon/trial/compare.c - what an implementation wrote, against the truth, and what it should not have written. */
+/* tools/tigon/trial/compare.c - what an implementation wrote, against the truth, and what it should
+ * not have written. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,9 +80,10 @@ static int compare_integers(trial *r, int output)
     return 0;
 }
 
-/* For an element beyond its tolerance. An unfused implementation is no yardstick for itself: what it computes is as stable as the
- * textbook's formula, which is measured; in 16 bits its own tolerance is measured with all draws first. Nor is it a yardstick where a
- * common offset must not cost digits. Negative if there is none. */
+/* For an element beyond its tolerance. An unfused implementation is no yardstick for itself: what
+ * it computes is as stable as the textbook's formula, which is measured; in 16 bits its own
+ * tolerance is measured with all draws first. Nor is it a yardstick where a common offset must not
+ * cost digits. Negative if there is none. */
 static double second_tolerance(trial *r, int output, const truth_bound *bound, int64_t i, int type)
 {
     char error[PB_ERROR];

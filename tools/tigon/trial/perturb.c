@@ -1,11 +1,12 @@
-/* tools/tigon/trial/perturb.c - inputs moved by roundings, and what the changes of results that follow come to. */
+/* tools/tigon/trial/perturb.c - inputs moved by roundings, and what the changes of results
+ * that follow come to. */
 #include <math.h>
 #include <string.h>
 
 #include "parts.h"
 
-/* In a case flagged `shifted` the inputs that it fills itself count from each row's largest element:
- * an offset that a row has in common must not cost digits. */
+/* In a case flagged `shifted` the inputs that it fills itself count from each row's largest
+ * element: an offset that a row has in common must not cost digits. */
 int truth_is_shifted(const problem *p, const pb_tensor *t)
 {
     if (!pb_case_flag(p->c, "shifted"))
@@ -49,8 +50,9 @@ void truth_perturb(problem *wide, double unit, uint64_t key)
     }
 }
 
-/* A few draws can miss a change by luck. So an element counts with at least the row's typical change:
- * the smaller of its root mean square, and of the row's typical change relative to the value. */
+/* A few draws can miss a change by luck. So an element counts with at least the row's
+ * typical change: the smaller of its root mean square, and of the row's typical change
+ * relative to the value. */
 void truth_smooth(const truth_output *o, double *change)
 {
     for (int64_t first = 0; first < o->n; first += o->cols) {

@@ -1,4 +1,5 @@
-/* tools/tigon/trial/run.c - one implementation with one problem: compared, called again, with other threads, from a graph, without optional outputs. */
+/* tools/tigon/trial/run.c - one implementation with one problem: compared, called again, with other
+ * threads, from a graph, without optional outputs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

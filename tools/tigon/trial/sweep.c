@@ -1,5 +1,6 @@
-/* tools/tigon/trial/sweep.c - cases with other sizes and strides: widths odd, prime, about powers of two and wider than any
- * cache or UB. For `tigon check --sweep`, and the sweep of the Ascend kernels. */
+/* tools/tigon/trial/sweep.c - cases with other sizes and strides: widths odd, prime, about
+ * powers of two and wider than any cache or UB. For `tigon check --sweep`, and the sweep of
+ * the Ascend kernels. */
 #include <stdio.h>
 #include <string.h>
 
@@ -111,8 +112,8 @@ static void dimensions_of(const pb_op *op, const pb_case *c, dimensions *to)
         }
 }
 
-/* Cases of given shapes stay out: other dimensions would contradict them. So do those that are kept for the
- * CPU: what is drawn is the same on all devices. */
+/* Cases of given shapes stay out: other dimensions would contradict them. So do those that are kept
+ * for the CPU: what is drawn is the same on all devices. */
 static int is_free(const pb_op *op, const pb_case *c)
 {
     if (!pb_case_is_for(op, c) || c->bench || pb_case_flag(c, "cpu"))
@@ -229,7 +230,8 @@ static int is_quick(const catalogue *cat, const pb_op *op, const pb_case *c, cha
     return quick;
 }
 
-/* Case i of the sweep. What is too large for --quick is drawn again, a sweep further on: so no other draw changes. */
+/* Case i of the sweep. What is too large for --quick is drawn again, a sweep further on: so no
+ * other draw changes. */
 static int draw_one(const catalogue *cat, const pb_op *op, const check_settings *s, int64_t i,
                     pb_case *c, char *error)
 {

@@ -1,4 +1,5 @@
-/* tools/tigon/trial/tolerance.c - how far an element may be off; docs/numerics.md gives the reasons.
+/* tools/tigon/trial/tolerance.c - how far an element may be off;
+ * docs/numerics.md gives the reasons.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +30,8 @@ static double smallest_error(const truth *t, int type, double roundings)
     return roundings * half + t->underflow;
 }
 
-/* What underflow of intermediates that are rounded to f16 costs a sum: half of its smallest step a term. They are scaled by 2^7 at least. */
+/* What underflow of intermediates that are rounded to f16 costs a sum: half of its smallest step a
+ * term. They are scaled by 2^7 at least. */
 static double underflow_inside(const truth *t, const truth_output *o)
 {
     return t->type == TG_F16 && o->inside_roundings > 0 ? 0x1p-32 * (double)t->length * t->most : 0;
@@ -48,9 +50,10 @@ int truth_cuts(const truth *t, int impl)
     return on_units && i < n;
 }
 
-/* c. Terms of random sign and size are rounded up as often as down; those of a tensor that is repeated are all the same, and so is
- * what each of them is rounded by. A matrix unit that cuts does so after each 16 terms, always towards 0, by one rounding of the sum so far on
- * average, which is half of the whole. */
+/* c. Terms of random sign and size are rounded up as often as down; those of a tensor that is
+ * repeated are all the same, and so is what each of them is rounded by. A matrix unit that cuts
+ * does so after each 16 terms, always towards 0, by one rounding of the sum so far on average,
+ * which is half of the whole. */
 static double growth_of(const truth *t, int cuts)
 {
     const pb_case *c = t->wide->c;
@@ -81,8 +84,8 @@ int truth_bound_of(truth *t, int output, int type, unsigned how, truth_bound *b,
     return b->inside > 0 ? truth_measure_inside(t, 0, error) : 0;
 }
 
-/* Errors of the unfused implementation: in T if intermediates may be rounded to T, else in f32, since an
- * operator computes in f32. */
+/* Errors of the unfused implementation: in T if intermediates may be rounded to T, else in f32,
+ * since an operator computes in f32. */
 static int measure_yard(truth *t, int output)
 {
     char error[PB_ERROR];

@@ -1,5 +1,5 @@
-/* tools/tigon/trial/trial.h - one implementation with one problem: the truth that its results are compared
- * with, and what is asked of it. docs/numerics.md argues the tolerances. */
+/* tools/tigon/trial/trial.h - one implementation with one problem: the truth that its results are
+ * compared with, and what is asked of it. docs/numerics.md argues the tolerances. */
 #ifndef TIGON_TRIAL_H
 #define TIGON_TRIAL_H
 
@@ -58,14 +58,16 @@ typedef struct truth {
 
 truth *truth_create(tg_ctx *ctx, const problem *p, uint64_t seed, char *error);
 void truth_free(truth *t);
-/* Coefficients of an output's tolerances. LOOSE: for an unfused implementation in 16 bits, which rounds every
- * step; CUT: for one whose sums of products are cut off rather than rounded. 0, or -1 with the error. */
+/* Coefficients of an output's tolerances. LOOSE: for an unfused implementation in 16 bits, which
+ * rounds every step; CUT: for one whose sums of products are cut off rather than rounded. 0, or
+ * -1 with the error. */
 enum { TRUTH_LOOSE = 1, TRUTH_CUT = 2 };
 typedef struct truth_bound {
     double value, condition, inside, fixed;
 } truth_bound;
 int truth_bound_of(truth *t, int output, int type, unsigned how, truth_bound *b, char *error);
-/* 1 if the implementation is one of these: products of 16 bits on a device with such matrix units. */
+/* 1 if the implementation is one of these: products of 16 bits on a device with
+ * such matrix units. */
 int truth_cuts(const truth *t, int impl);
 /* How far element i may be off. */
 static inline double truth_tolerance(const truth_output *o, const truth_bound *b, int64_t i)
@@ -76,11 +78,12 @@ static inline double truth_tolerance(const truth_output *o, const truth_bound *b
 /* Measures `inside` of all outputs, with a part of the draws where that may do, or with all; with
  * more of them it only grows. 0, or -1 with the error. */
 int truth_measure_inside(truth *t, int all, char *error);
-/* For an unfused implementation, whose formula may be less stable than the definition: the tolerance with what its own results move by when inputs
- * move by an f32 rounding. Negative if that can't be measured. */
+/* For an unfused implementation, whose formula may be less stable than the definition: the
+ * tolerance with what its own results move by when inputs move by an f32 rounding. Negative if that
+ * can't be measured. */
 double truth_own_tolerance(truth *t, int impl, int output, const truth_bound *b, int64_t i);
-/* Twice the error of the unfused implementation on the same problem plus the roundings; negative if there is
- * none. */
+/* Twice the error of the unfused implementation on the same problem plus the roundings; negative
+ * if there is none. */
 double truth_yardstick(truth *t, int output, int64_t i, int type);
 /* 1 if an integer output may be `found`: a perturbation as small as the arithmetic's own errors
  * makes ref choose it. */
@@ -98,14 +101,17 @@ double type_largest(int type);
 
 /* ---- runs ---- */
 
-/* Runs `ref` of the problem's operator; for a backward whose implementation is missing, an error. */
+/* Runs `ref` of the problem's operator; for a backward whose implementation is
+ * missing, an error. */
 int run_ref(tg_ctx *ctx, const problem *p, char *error);
-/* 1 if the call is legal and the implementation runs it; the problem is then as before its first call. */
+/* 1 if the call is legal and the implementation runs it; the problem is then as
+ * before its first call. */
 int check_runs(tg_ctx *ctx, int impl, problem *p);
 /* Everything that is asked of one implementation with one problem. */
 outcome check_impl(tg_ctx *ctx, int impl, problem *p, truth *t, const check_settings *s);
 
-/* What a call has left in the problem's buffers: outputs against the truth, and everything else untouched. */
+/* What a call has left in the problem's buffers: outputs against the truth, and
+ * everything else untouched. */
 outcome check_written(int impl, problem *p, truth *t);
 
 /* "y[2,5]" */
@@ -146,8 +152,9 @@ problem *check_shapes(const catalogue *cat, const pb_op *op, const pb_case *c, i
 /* 1 if there is a problem, and the operator's check takes it. */
 int check_takes(const problem *p);
 
-/* One of the operator's cases with sizes and strides drawn anew, legal: the same for the same seed and index. elements: most
- * of a tensor, but for single wide implementations. 0, or -1 with the error. */
+/* One of the operator's cases with sizes and strides drawn anew, legal: the same for the
+ * same seed and index. elements: most of a tensor, but for single wide implementations. 0,
+ * or -1 with the error. */
 enum { CHECK_ELEMENTS = 1 << 15 };
 /* Tensors of a problem that --quick runs. */
 enum { QUICK_BYTES = 1 << 18 };
@@ -159,7 +166,8 @@ int check_is_legal(const catalogue *cat, const pb_op *op, const pb_case *c, char
 /* 1 if the dimension is the last one of a tensor that has several. */
 int check_is_width(const pb_op *op, const char *dimension);
 
-/* s->sweep cases of the operator with their sizes drawn anew, each handed to fn. 0, or -1 with the error. */
+/* s->sweep cases of the operator with their sizes drawn anew, each handed to fn. 0, or
+ * -1 with the error. */
 typedef void (*check_case_fn)(void *arg, const pb_case *c);
 int check_sweep(const catalogue *cat, const pb_op *op, const check_settings *s, check_case_fn fn,
                 void *arg, char *error);

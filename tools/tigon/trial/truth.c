@@ -13,8 +13,8 @@ enum { SMALL = 20000, MEDIUM = 300000, DRAWS_SMALL = 12, DRAWS_MEDIUM = 8, DRAWS
 /* For an unfused implementation's own results: with one class they move by a single rounding of
  * `lse`, which half of the draws do not make, and no neighbour in the row makes up for it. */
 enum { DRAWS_OWN = 48 };
-/* Roundings to T that the definition does not allow count for unfused implementations alone, sixteenfold: most
- * of their elements are within what a part of the draws allows. */
+/* Roundings to T that the definition does not allow count for unfused implementations alone,
+ * sixteenfold: most of their elements are within what a part of the draws allows. */
 enum { LOOSE_PART = 3 };
 
 int run_ref(tg_ctx *ctx, const problem *p, char *error)
@@ -104,8 +104,9 @@ static int prepare(truth *t, char *error)
 }
 
 /* What subnormal intermediates may cost: 8 times their smallest step, scaled by what they may be
- * multiplied with, the largest input. In a case flagged `flush` they may be taken for 0 instead: each
- * of a sum's terms costs 2^-126, scaled likewise; in a family with TG_FLUSH, what that says. */
+ * multiplied with, the largest input. In a case flagged `flush` they may be taken for 0
+ * instead: each of a sum's terms costs 2^-126, scaled likewise; in a family with
+ * TG_FLUSH, what that says. */
 static double underflow(const problem *wide, double *largest_input)
 {
     double most = 1;
@@ -200,8 +201,8 @@ int truth_measure_inside(truth *t, int all, char *error)
     return measure(t, type_unit(t->type), draws, 1, error);
 }
 
-/* One run of an implementation on the inputs of t->wide, rounded to T. Results of the first run go to
- * `first`, the differences of later ones to `own`. */
+/* One run of an implementation on the inputs of t->wide, rounded to T. Results of the first run go
+ * to `first`, the differences of later ones to `own`. */
 static int run_own(truth *t, int impl, double *const *first, int is_first)
 {
     char error[PB_ERROR];

@@ -1,5 +1,6 @@
-/* tools/tigon/ub_check/liger.c - what becomes of Liger's Triton kernels: the block that its UB manager
- * chooses, and the bits that the compiler wants for it, with and without multi-buffering. */
+/* tools/tigon/ub_check/liger.c - what becomes of Liger's Triton kernels: the block
+ * that its UB manager chooses, and the bits that the compiler wants for it, with and
+ * without multi-buffering. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* tools/tigon/ub_check/report.c - a plan in tables, or as JSON: tile, reasons, places, ledger, chips. */
+/* tools/tigon/ub_check/report.c - a plan in tables, or as JSON: tile, reasons,
+ * places, ledger, chips. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

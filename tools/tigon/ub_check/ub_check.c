@@ -1,4 +1,5 @@
-/* tools/tigon/ub_check/ub_check.c - `tigon ub-check`: does a kernel fit into the Unified Buffer of an NPU? */
+/* tools/tigon/ub_check/ub_check.c - `tigon ub-check`: does a kernel fit into the Unified
+ * Buffer of an NPU? */
 #include <stdio.h>
 #include <string.h>
 #include <tigon/tigon.h>
@@ -85,8 +86,8 @@ static int is_first_variant(const tg_ub_kernel *k)
     return tg_ub_kernel_find(operator_name) == k;
 }
 
-/* A whole name is that of one kernel. The beginning of names stands for a kernel of each operator, or, with a point in it, for all
- * variants that begin so. Returns how many there are. */
+/* A whole name is that of one kernel. The beginning of names stands for a kernel of each operator,
+ * or, with a point in it, for all variants that begin so. Returns how many there are. */
 static int find_kernels(const char *name, const tg_ub_kernel *list[MOST_KERNELS])
 {
     int n = 0;

@@ -51,7 +51,8 @@ typedef struct ub_liger {
     const ub_chip *chip;
 } ub_liger;
 
-/* Answer on stdout, or with an object of j unless that is NULL. Return 0; 1 if it does not fit, 2 if the question is wrong. */
+/* Answer on stdout, or with an object of j unless that is NULL. Return 0; 1 if it does not fit, 2
+ * if the question is wrong. */
 int ub_report(const cli_usage *usage, const ub_question *question, json *j);
 int ub_report_liger(const cli_usage *usage, const char *name, const ub_liger *asked, int as_json);
 

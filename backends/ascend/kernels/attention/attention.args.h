@@ -7,9 +7,10 @@
 /* Elements of a tensor from one batch, position and head to the next. */
 #define ATTENTION_STRIDES(X, t) X(I64, t##_batch) X(I64, t##_row) X(I64, t##_head)
 
-/* The problem. Query i sees the keys from i + lo up to i + hi, i + hi itself not. A head of k and v serves `shared` heads of q. What counts
- * as a head are the positions of one that are equal modulo the dilation: `phases` such classes to a head, the first of them; a
- * position of a class is `dilation` of the tensors', of which lse has `positions` a head. negative: scale is -scale. */
+/* The problem. Query i sees the keys from i + lo up to i + hi, i + hi itself not. A head of k and v
+ * serves `shared` heads of q. What counts as a head are the positions of one that are equal modulo
+ * the dilation: `phases` such classes to a head, the first of them; a position of a class is
+ * `dilation` of the tensors', of which lse has `positions` a head. negative: scale is -scale. */
 #define ATTENTION_PROBLEM(X) \
     X(I64, batches)          \
     X(I64, heads)            \

@@ -4,8 +4,8 @@
 
 #include "attention.args.h"
 
-/* A vector core has so many rows at most, with so many floats of sums for each; less in a small UB. FLASH_PIECE: bytes of sums that come
- * in at a time. */
+/* A vector core has so many rows at most, with so many floats of sums for each; less in a small UB.
+ * FLASH_PIECE: bytes of sums that come in at a time. */
 enum {
     FLASH_ROWS = 64,
     FLASH_SMALL_ROWS = 16,
@@ -14,10 +14,11 @@ enum {
     FLASH_MOST_D = 1024
 };
 
-/* q, k, v, y: elements from one batch, position and head to the next; lse [batches, heads, queries] may be absent. A task is one head
- * of one batch and 2 `core_rows` queries, of which a vector core has half; a head of k and v serves `shared` heads of q. Keys come in tiles of
- * `keys`. work: of each block two slots of scores, f32, of their exponentials, and of sums whose rows are `pitch` long; rows of the others
- * are `keys` long. negative: scale is -scale. */
+/* q, k, v, y: elements from one batch, position and head to the next; lse [batches, heads, queries]
+ * may be absent. A task is one head of one batch and 2 `core_rows` queries, of which a vector core
+ * has half; a head of k and v serves `shared` heads of q. Keys come in tiles of `keys`. work: of
+ * each block two slots of scores, f32, of their exponentials, and of sums whose rows are `pitch`
+ * long; rows of the others are `keys` long. negative: scale is -scale. */
 #define FLASH_ATTENTION_FORWARD(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_ROWS)
 #define FLASH_ATTENTION_FORWARD_SMALL(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_SMALL_ROWS)
 #define FLASH_ATTENTION_FORWARD_OF(X, ROWS)                                                    \

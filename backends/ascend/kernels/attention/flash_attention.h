@@ -7,11 +7,12 @@
 #include "products/asc_product.h"
 #include "shared/asc_rows.h"
 
-/* Flags between the cube core and its vector cores: there are scores, their exponentials, products of these with v. */
+/* Flags between the cube core and its vector cores: there are scores, their exponentials,
+ * products of these with v. */
 enum { FLASH_SCORED, FLASH_WEIGHED, FLASH_SUMMED };
 
-/* What every maximum begins with. Scores below it, and masked ones, which are -inf, count as no score; it is far enough from the end of the
- * range that times any scale it stays finite. */
+/* What every maximum begins with. Scores below it, and masked ones, which are -inf, count as no
+ * score; it is far enough from the end of the range that times any scale it stays finite. */
 #define FLASH_LOWEST (-1e30f)
 #define FLASH_NOTHING asc_f32(0xff800000) /* -inf */
 
@@ -55,7 +56,8 @@ static inline __aicore__ int64_t flash_lse_at(const flash_problem *f, int64_t ba
         (f).tasks = batches * heads * ((queries + 2 * core_rows - 1) / (2 * core_rows)); \
     } while (0)
 
-/* Where a core is: a task, and of it the keys from `at` on, `n` of those from the first that its first query sees up to `seen`. */
+/* Where a core is: a task, and of it the keys from `at` on, `n` of those from the first that its
+ * first query sees up to `seen`. */
 typedef struct flash_place {
     int64_t turn, task, batch, head, row, rows, begin, seen, at, n, first, last;
 } flash_place;
@@ -67,8 +69,8 @@ static inline __aicore__ void flash_see(const flash_problem *f, flash_place *p)
     p->last = p->at + p->n >= p->seen;
 }
 
-/* The end of the keys that query `row` sees, and the first of them, where it sees any. The end may lie before the first key: then
- * so many queries come before the first one to see a key. */
+/* The end of the keys that query `row` sees, and the first of them, where it sees any. The end may
+ * lie before the first key: then so many queries come before the first one to see a key. */
 static inline __aicore__ int64_t flash_seen(const flash_problem *f, int64_t row)
 {
     return asc_min_of(row + f->hi, f->keys);
@@ -78,8 +80,9 @@ static inline __aicore__ int64_t flash_unseen(const flash_problem *f, int64_t ro
     return row + f->lo > 0 ? row + f->lo : 0;
 }
 
-/* The task of a block's turn. Under a causal mask those of the last queries are the longest: they come first, and every other turn goes
- * through the blocks backwards. Behind the last one p->task is not below f->tasks. */
+/* The task of a block's turn. Under a causal mask those of the last queries are the longest: they
+ * come first, and every other turn goes through the blocks backwards. Behind the last one p->task
+ * is not below f->tasks. */
 static inline __aicore__ flash_place flash_place_of(const flash_problem *f, int64_t turn)
 {
     flash_place p;
@@ -122,7 +125,8 @@ static inline __aicore__ int64_t flash_rows_of(const flash_place *p, int64_t *ro
 /* The whole mask again, behind count forms. */
 #define FLASH_ALL_LANES() asc_set_vector_mask((uint64_t)-1, (uint64_t)-1)
 
-/* The first row of a tile sees its columns from `from` up to `to`, which each next row has one further to the right. */
+/* The first row of a tile sees its columns from `from` up to `to`, which each next row has one
+ * further to the right. */
 typedef struct flash_band {
     int64_t from, to;
 } flash_band;
@@ -141,8 +145,8 @@ static inline __aicore__ int flash_is_masked(flash_band b, int64_t rows, int64_t
     return n < width || b.to < n || b.from + rows > 1;
 }
 
-/* `nothing` to the columns of a row from `from` on, up to the end of its repeat and beyond it up to width, or up to `to` and
- * from the begin of its repeat. */
+/* `nothing` to the columns of a row from `from` on, up to the end of its repeat and beyond it up to
+ * width, or up to `to` and from the begin of its repeat. */
 static inline __aicore__ void flash_mask_behind(__ubuf__ float *s, int64_t from, int64_t width,
                                                 float nothing)
 {
@@ -167,7 +171,8 @@ static inline __aicore__ void flash_mask_before(__ubuf__ float *s, int64_t to, f
     }
 }
 
-/* Of `rows` rows of `width` (whole repeats) at s, what a row does not see, and what lies behind all n: `nothing`. */
+/* Of `rows` rows of `width` (whole repeats) at s, what a row does not see, and what lies behind
+ * all n: `nothing`. */
 static inline __aicore__ void flash_mask(__ubuf__ float *s, int64_t rows, int64_t width,
                                          flash_band b, int64_t n, float nothing)
 {
@@ -186,8 +191,9 @@ static inline __aicore__ void flash_scores_in(const flash_problem *f, __ubuf__ f
     asc_copy_rows_in((uint64_t)to, from, rows, 4 * n, 4 * f->tile, 4 * asc_round_up(n, ASC_LANES));
 }
 
-/* One number of each row from and to memory, where they lie `step` apart. If they are not neighbours each comes with a block of 32 B of
- * its own, its other places 0, and leaves from such a block. */
+/* One number of each row from and to memory, where they lie `step` apart. If they are not
+ * neighbours each comes with a block of 32 B of its own, its other places 0, and leaves
+ * from such a block. */
 static inline __aicore__ void flash_values_in(uint64_t to, __gm__ float *from, int64_t rows,
                                               int64_t step)
 {
@@ -206,7 +212,8 @@ static inline __aicore__ void flash_values_out(__gm__ float *to, uint64_t from, 
         asc_copy_rows_out(to, from, rows, 4, 4 * step, 32);
 }
 
-/* What came in as rows of numbers, one behind the other; values: scratch for that, initialised. All lanes. */
+/* What came in as rows of numbers, one behind the other; values: scratch for that,
+ * initialised. All lanes. */
 static inline __aicore__ __ubuf__ float *flash_values(__ubuf__ float *values, __ubuf__ float *in,
                                                       int64_t rows, int64_t step)
 {
@@ -218,7 +225,8 @@ static inline __aicore__ __ubuf__ float *flash_values(__ubuf__ float *values, __
     return values;
 }
 
-/* top[r] = the largest of row r; folded: scratch of 64 floats a row. ASC_THEN() stands behind it. */
+/* top[r] = the largest of row r; folded: scratch of 64 floats a row. ASC_THEN()
+ * stands behind it. */
 static inline __aicore__ void flash_largest(__ubuf__ float *top, __ubuf__ float *folded,
                                             __ubuf__ float *s, int64_t rows, int64_t width)
 {

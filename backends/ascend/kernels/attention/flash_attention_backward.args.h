@@ -7,7 +7,8 @@
 /* Tiles of queries that one sum of dk and dv is made of. */
 enum { FLASH_TILES = 4 };
 
-/* delta [batches, heads, queries] = the sum of dy y, `tile_floats` of them at a time. y, dy: elements from one batch, position and head to the next. */
+/* delta [batches, heads, queries] = the sum of dy y, `tile_floats` of them at a time. y, dy:
+ * elements from one batch, position and head to the next. */
 #define FLASH_ATTENTION_DELTA(X)                                                                 \
     X(MEMORY, dy, ASC_T)                                                                         \
     X(MEMORY, y, ASC_T)                                                                          \
@@ -27,10 +28,11 @@ enum { FLASH_TILES = 4 };
     X(BUFFER, right, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT) \
     X(BUFFER, sums, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST, .copies = 2)
 
-/* Parts of the gradients, f32, rows of `pitch`: dq [parts, batches, heads, queries], dk, dv [parts, batches, key heads, keys], as many
- * parts as cores that work on one head and one tile of keys; see flash_units.h. A step is a tile of 2 `core_rows` queries and one of
- * `keys` keys, FLASH_TILES of which make a unit. work: of each block two slots of scores and of their gradients, f32, a tile each, and two of
- * the exponentials and their gradients, a unit each. negative: scale is -scale. */
+/* Parts of the gradients, f32, rows of `pitch`: dq [parts, batches, heads, queries], dk, dv [parts,
+ * batches, key heads, keys], as many parts as cores that work on one head and one tile of keys; see
+ * flash_units.h. A step is a tile of 2 `core_rows` queries and one of `keys` keys, FLASH_TILES of
+ * which make a unit. work: of each block two slots of scores and of their gradients, f32, a tile
+ * each, and two of the exponentials and their gradients, a unit each. negative: scale is -scale. */
 #define FLASH_ATTENTION_BACKWARD(X)                                               \
     X(MEMORY, q, ASC_T)                                                           \
     X(MEMORY, k, ASC_T)                                                           \
@@ -60,8 +62,9 @@ enum { FLASH_TILES = 4 };
     X(BUFFER, less, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST)              \
     X(BUFFER, factor, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)
 
-/* to [batches, rows, heads, d] = scale times the sum of its parts [parts, batches, heads, rows, pitch], of those that there are. of_keys:
- * these are dk or dv, else dq; cores: blocks of the launch that has made them. */
+/* to [batches, rows, heads, d] = scale times the sum of its parts [parts, batches, heads, rows,
+ * pitch], of those that there are. of_keys: these are dk or dv, else dq; cores: blocks of the
+ * launch that has made them. */
 #define FLASH_ATTENTION_ADD(X)                                                          \
     X(MEMORY, parts, float)                                                             \
     X(MEMORY, to, ASC_T)                                                                \

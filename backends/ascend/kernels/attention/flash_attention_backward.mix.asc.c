@@ -1,13 +1,14 @@
-/* flash_attention_backward.mix.asc.c - the five products of attention's backward. The cube core multiplies scores and their gradients of a
- * tile; its vector cores make exponentials and gradients of scores of them, half of the rows each; of these the cube core makes dk and dv
- * of a tile of keys, and dq, summed over a unit in L0C and over units in memory, by its own copies out alone. */
+/* flash_attention_backward.mix.asc.c - the five products of attention's backward. The cube core
+ * multiplies scores and their gradients of a tile; its vector cores make exponentials and gradients
+ * of scores of them, half of the rows each; of these the cube core makes dk and dv of a tile of
+ * keys, and dq, summed over a unit in L0C and over units in memory, by its own copies out alone. */
 #define FLASH_CODE static inline __aicore__
 #include "flash_attention.h"
 #include "flash_attention_backward.args.h"
 #include "flash_units.h"
 
-/* Where a core is: a unit, which ends at `end`, and of its tiles of queries one. first: of the tile of keys, or of the head, in this
- * core's share. */
+/* Where a core is: a unit, which ends at `end`, and of its tiles of queries one. first: of the tile
+ * of keys, or of the head, in this core's share. */
 typedef struct flash_step {
     int64_t unit, end, number; /* number: of units before this one in the core's share */
     int64_t batch, key_head, head, key, keys, key_part, query_part;
@@ -76,8 +77,9 @@ static inline __aicore__ void flash_next(const flash_problem *f, const flash_uni
         flash_enter(u, s, key_heads);
 }
 
-/* Keys of the unit that a tile of queries sees, up to whole sides of products, one at least; what is masked among them gets weights of 0.
- * Where all of dk and dv is stored and not added to, the unit's last tile sees all. */
+/* Keys of the unit that a tile of queries sees, up to whole sides of products, one at least; what
+ * is masked among them gets weights of 0. Where all of dk and dv is stored and not added to, the
+ * unit's last tile sees all. */
 static inline __aicore__ int64_t flash_tile_keys(const flash_problem *f, const flash_step *s,
                                                  int64_t tile)
 {

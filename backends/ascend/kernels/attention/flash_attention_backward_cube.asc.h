@@ -1,4 +1,5 @@
-/* flash_attention_backward_cube.asc.h - the backward's cube core, of one type: scores and their gradients, and what a unit adds to dq, dk, dv. */
+/* flash_attention_backward_cube.asc.h - the backward's cube core, of one type: scores and their
+ * gradients, and what a unit adds to dq, dk, dv. */
 
 /* A block's slots in global memory, two of each; see flash_attention_backward.args.h. */
 #define FLASH_WORK ASC_NAME(flash_work)
@@ -39,7 +40,8 @@ static inline __aicore__ void ASC_NAME(flash_score)(const flash_problem *f, asc_
         ASC_NAME(asc_let_go)(&a);
 }
 
-/* The unit's part of dk or dv: weights, turned, times its queries x. Of a tile of keys those queries count that see it. */
+/* The unit's part of dk or dv: weights, turned, times its queries x. Of a tile of keys those
+ * queries count that see it. */
 static inline __aicore__ void ASC_NAME(flash_add_keys)(const flash_problem *f, asc_products *c,
                                                        const flash_step *s, __gm__ ASC_T *weights,
                                                        const FLASH_TENSOR *x, __gm__ float *to)
@@ -85,7 +87,8 @@ static inline __aicore__ void ASC_NAME(flash_store_or_add)(int store)
         asc_set_atomic_add_float();
 }
 
-/* What the unit adds to the gradients. The copies of the unit before have ended: each element is added to in the order of the units. */
+/* What the unit adds to the gradients. The copies of the unit before have ended: each element is
+ * added to in the order of the units. */
 static inline __aicore__ void ASC_NAME(flash_add)(const flash_problem *f, asc_products *c,
                                                   const flash_step *s, const FLASH_WORK *w,
                                                   const FLASH_TENSOR *q, const FLASH_TENSOR *k,

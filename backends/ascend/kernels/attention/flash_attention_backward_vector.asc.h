@@ -1,4 +1,5 @@
-/* flash_attention_backward_vector.asc.h - the backward's vector cores, of one type: exponentials of scores, and the scores' gradients. */
+/* flash_attention_backward_vector.asc.h - the backward's vector cores, of one type: exponentials of
+ * scores, and the scores' gradients. */
 
 /* Its places in UB; see flash_attention_backward.args.h. slot: the copies that are next. */
 #define FLASH_UB ASC_NAME(flash_ub)
@@ -28,7 +29,8 @@ static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, cons
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
 }
 
-/* Of some rows, p = exp(scale s - lse) and p (dp - delta). A query that sees no key has an lse of -inf: it stays finite. */
+/* Of some rows, p = exp(scale s - lse) and p (dp - delta). A query that sees no key has an lse of
+ * -inf: it stays finite. */
 static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, const FLASH_UB *u,
                                                     const ASC_NAME(flash_rows) * r, int64_t row)
 {

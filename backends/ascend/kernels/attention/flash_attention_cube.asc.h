@@ -1,4 +1,5 @@
-/* flash_attention_cube.asc.h - the forward's cube core, of one type: scores of tiles, and products of their exponentials with v. */
+/* flash_attention_cube.asc.h - the forward's cube core, of one type: scores of tiles, and products
+ * of their exponentials with v. */
 
 /* The slots of a block in global memory, two of each. */
 #define FLASH_WORK ASC_NAME(flash_work)

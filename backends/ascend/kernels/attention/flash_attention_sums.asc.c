@@ -1,4 +1,5 @@
-/* flash_attention_sums.asc.c - what stands before and behind the backward of flash_attention: the sums of dy y; gradients from their parts. */
+/* flash_attention_sums.asc.c - what stands before and behind the backward of flash_attention: the
+ * sums of dy y; gradients from their parts. */
 #define FLASH_CODE static inline __aicore__
 #include "flash_attention_backward.args.h"
 #include "flash_strides.h"

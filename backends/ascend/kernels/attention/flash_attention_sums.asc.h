@@ -70,7 +70,8 @@ ASC_KERNEL ASC_NAME(flash_attention_delta)(ASC_PARAMS(FLASH_ATTENTION_DELTA))
     asc_pipeline_end();
 }
 
-/* The next core that has made a part of queries from `row` on, or of keys, after the core `last`; -1: there is none. */
+/* The next core that has made a part of queries from `row` on, or of keys, after the core `last`;
+ * -1: there is none. */
 static inline __aicore__ int64_t ASC_NAME(flash_next_core)(const flash_units *u, int64_t head,
                                                            int64_t row, int64_t of_keys,
                                                            int64_t last)

@@ -1,4 +1,5 @@
-/* flash_attention_vector.asc.h - the forward's vector cores, of one type: exponentials of scores, and the sums of products with v. */
+/* flash_attention_vector.asc.h - the forward's vector cores, of one type: exponentials of scores,
+ * and the sums of products with v. */
 
 /* What a vector core works with: its places in UB, and which copy of each pair is next. */
 #define FLASH_UB ASC_NAME(flash_ub)
@@ -18,7 +19,8 @@ static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, cons
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, s);
 }
 
-/* Blocks of the running maxima of `rows` rows from `row` on, times -scale, and of the factors by which sums so far shrink. */
+/* Blocks of the running maxima of `rows` rows from `row` on, times -scale, and of the factors by
+ * which sums so far shrink. */
 static inline __aicore__ void ASC_NAME(flash_raise)(const flash_problem *f, const FLASH_UB *u,
                                                     __ubuf__ float *s, int64_t row, int64_t rows,
                                                     int64_t width)
@@ -40,7 +42,8 @@ static inline __aicore__ void ASC_NAME(flash_raise)(const flash_problem *f, cons
     FLASH_ALL_LANES();
 }
 
-/* Of `rows` rows of scores, in copy u->s, the exponentials, in copy u->p; their sums, lane by lane. */
+/* Of `rows` rows of scores, in copy u->s, the exponentials, in copy u->p; their
+ * sums, lane by lane. */
 static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, const FLASH_UB *u,
                                                     const flash_place *p, int64_t row, int64_t rows)
 {
@@ -230,7 +233,8 @@ static inline __aicore__ void ASC_NAME(flash_join_tile)(const flash_problem *f, 
     }
 }
 
-/* Flags of the buffers: those of scores and of what leaves UB, of pieces of sums, and of log(sum). */
+/* Flags of the buffers: those of scores and of what leaves UB, of pieces of
+ * sums, and of log(sum). */
 #define FLASH_BUFFERS(op)             \
     ASC_BUFFERS(op, PIPE_V);          \
     op(PIPE_V, PIPE_MTE2, EVENT_ID2); \

@@ -1,4 +1,5 @@
-/* flash_products.asc.h - products of kernels of attention, of one type: tensors as they lie, and scores. */
+/* flash_products.asc.h - products of kernels of attention, of one type: tensors as
+ * they lie, and scores. */
 #include "products/asc_product.asc.h"
 
 /* A tensor's first element, and its steps. */
@@ -16,7 +17,8 @@ static inline __aicore__ FLASH_TENSOR ASC_NAME(flash_tensor_of)(__gm__ ASC_T *at
     return t;
 }
 
-/* Of `rows` rows of x, which lie as an operand does, and n rows of y all products of two: rows of f->tile. */
+/* Of `rows` rows of x, which lie as an operand does, and n rows of y all products of
+ * two: rows of f->tile. */
 static inline __aicore__ void ASC_NAME(flash_dot)(const flash_problem *f, asc_products *c,
                                                   __gm__ ASC_T *x, const asc_operand *left,
                                                   int64_t rows, __gm__ ASC_T *y, int64_t y_row,

@@ -1,9 +1,12 @@
-/* flash_units.h - how the backward of flash_attention is shared out: by its kernels and, for the number of parts, by their host.
+/* flash_units.h - how the backward of flash_attention is shared out: by its kernels and, for the
+ * number of parts, by their host.
  *
- * A unit is a chunk of queries of one head and a tile of keys that it sees. Units are numbered head by head of k and v; of one tile of keys
- * after the other; of one head of q that reads them after the other; of one chunk after the other. Each core has an equal share of the
- * numbers. What it adds to dq, dk and dv lies in a part of its own: of those cores that work on a head of k and v, or on a tile of keys, each
- * has one, in their order. So nothing is added up in an order that differs from call to call. */
+ * A unit is a chunk of queries of one head and a tile of keys that it sees. Units are numbered head
+ * by head of k and v; of one tile of keys after the other; of one head of q that reads them after
+ * the other; of one chunk after the other. Each core has an equal share of the numbers. What it
+ * adds to dq, dk and dv lies in a part of its own: of those cores that work on a head of k and v,
+ * or on a tile of keys, each has one, in their order. So nothing is added up in an order that
+ * differs from call to call. */
 #ifndef FLASH_UNITS_H
 #define FLASH_UNITS_H
 
@@ -81,7 +84,8 @@ FLASH_CODE int64_t flash_share_of(const flash_units *u, int64_t core)
     return u->all * core / u->cores;
 }
 
-/* The unit of a head of k and v: `before` units come before those of its tile; of the g-th of the heads of q. */
+/* The unit of a head of k and v: `before` units come before those of its tile; of the g-th
+ * of the heads of q. */
 FLASH_CODE int64_t flash_unit_at(const flash_units *u, int64_t head, int64_t tile, int64_t before,
                                  int64_t g, int64_t chunk)
 {

@@ -4,14 +4,14 @@
 
 #include "attention.args.h"
 
-/* NEIGHBORHOOD_PIECE: elements of an operand that are looked at at a time. NEIGHBORHOOD_LINE: bytes that a vector core has in memory to tell
- * of them. */
+/* NEIGHBORHOOD_PIECE: elements of an operand that are looked at at a time. NEIGHBORHOOD_LINE: bytes
+ * that a vector core has in memory to tell of them. */
 enum { NEIGHBORHOOD_ROWS = 128, NEIGHBORHOOD_PIECE = 2048, NEIGHBORHOOD_LINE = 64 };
 
-/* See attention.args.h. A window is `core_rows` positions of a class, whose rows of the outputs it makes; the queries that this takes, and all keys
- * that those see, up to `keys`. work: a line a window; of each block
- * and of two slots, and in each of both vector cores: scores, and in the backward their gradients, f32; the exponentials, and in the
- * backward their gradients. */
+/* See attention.args.h. A window is `core_rows` positions of a class, whose rows of the outputs it
+ * makes; the queries that this takes, and all keys that those see, up to `keys`. work: a line a
+ * window; of each block and of two slots, and in each of both vector cores: scores, and in the
+ * backward their gradients, f32; the exponentials, and in the backward their gradients. */
 #define NEIGHBORHOOD_FORWARD(X)                 \
     X(MEMORY, q, ASC_T)                         \
     X(MEMORY, k, ASC_T)                         \

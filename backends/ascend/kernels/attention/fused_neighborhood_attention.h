@@ -5,7 +5,8 @@
 #include "flash_attention.h"
 #include "fused_neighborhood_attention.args.h"
 
-/* The queries and keys that a window's own positions take: `rows` from row on, `keys` from key on. None is left where owns is 0. */
+/* The queries and keys that a window's own positions take: `rows` from row on, `keys` from key on.
+ * None is left where owns is 0. */
 typedef struct neighborhood_window {
     int64_t batch, head, own, owns, row, rows, key, keys;
 } neighborhood_window;
@@ -35,8 +36,8 @@ static inline __aicore__ neighborhood_window neighborhood_window_of(const flash_
     return w;
 }
 
-/* Windows go to the vector cores by turns: those of a block's step begin with this one. Behind the last step it is not below
- * neighborhood_windows(). */
+/* Windows go to the vector cores by turns: those of a block's step begin with this one. Behind the
+ * last step it is not below neighborhood_windows(). */
 static inline __aicore__ int64_t neighborhood_first(int64_t step)
 {
     return 2 * (asc_get_block_idx() + step * asc_get_block_num());

@@ -1,8 +1,9 @@
-/* fused_neighborhood_attention_cube.asc.h - the cube core's side, of one type: scores of windows, and products of what is made of them. */
+/* fused_neighborhood_attention_cube.asc.h - the cube core's side, of one type: scores of windows,
+ * and products of what is made of them. */
 
-/* What a vector core has in memory: scores, and their gradients; exponentials, and their gradients. A block has two slots for each of its
- * two. odd: of each window of the launch a line, in which a number is not 0 if there is something that is not finite among
- * what the cube core multiplies. */
+/* What a vector core has in memory: scores, and their gradients; exponentials, and their gradients.
+ * A block has two slots for each of its two. odd: of each window of the launch a line, in which a
+ * number is not 0 if there is something that is not finite among what the cube core multiplies. */
 #define NEIGHBORHOOD_WORK ASC_NAME(neighborhood_work)
 typedef struct NEIGHBORHOOD_WORK {
     __gm__ char *odd;
@@ -51,8 +52,9 @@ static inline __aicore__ void ASC_NAME(neighborhood_score)(const flash_problem *
      y->at + flash_at(y->of, w->batch, w->key, w->head), y->of.row, w->keys, to);
 }
 
-/* The window's own rows of `to`: weights, or turned ones, times rows of x. strip: so many rows at a time; of the weights that are 0 because the
- * one position does not see the other, a strip of one row multiplies none. */
+/* The window's own rows of `to`: weights, or turned ones, times rows of x. strip: so many rows at a
+ * time; of the weights that are 0 because the one position does not see the other, a strip of one
+ * row multiplies none. */
 static inline __aicore__ void ASC_NAME(neighborhood_sum)(const flash_problem *f, asc_products *c,
                                                          const neighborhood_window *w,
                                                          int64_t strip, __gm__ ASC_T *weights,

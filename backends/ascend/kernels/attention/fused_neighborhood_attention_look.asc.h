@@ -1,4 +1,5 @@
-/* fused_neighborhood_attention_look.asc.h - whether all that the cube core multiplies is finite, of one type: 0 times it is added to 64 lanes. */
+/* fused_neighborhood_attention_look.asc.h - whether all that the cube core multiplies is finite, of
+ * one type: 0 times it is added to 64 lanes. */
 
 static inline __aicore__ void ASC_NAME(neighborhood_add_odd)(const neighborhood_ub *u,
                                                              __ubuf__ float *x, int64_t elements)

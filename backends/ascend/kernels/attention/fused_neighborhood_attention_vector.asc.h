@@ -1,4 +1,5 @@
-/* fused_neighborhood_attention_vector.asc.h - a vector core's side, of one type: probabilities of windows, and gradients of scores. */
+/* fused_neighborhood_attention_vector.asc.h - a vector core's side, of one type: probabilities of
+ * windows, and gradients of scores. */
 
 /* ---- some rows of a window ---- */
 
@@ -100,7 +101,8 @@ static inline __aicore__ void ASC_NAME(neighborhood_weigh)(const flash_problem *
 #endif
 }
 
-/* Probabilities p = exp(scale s - lse), and scale p (dp - sum p dp). A query that sees no key has an lse of -inf: it stays finite. */
+/* Probabilities p = exp(scale s - lse), and scale p (dp - sum p dp). A query that sees no key has
+ * an lse of -inf: it stays finite. */
 static inline __aicore__ void ASC_NAME(neighborhood_weigh_back)(const flash_problem *f,
                                                                 const neighborhood_ub *u,
                                                                 const neighborhood_window *w,
@@ -214,7 +216,8 @@ ASC_NAME(neighborhood_attend_window)(const flash_problem *f, neighborhood_ub *u,
     op(PIPE_V, PIPE_MTE2, EVENT_ID2); \
     op(PIPE_V, PIPE_MTE2, EVENT_ID3)
 
-/* operands: what the cube core multiplies by what is made here; of these the last has the keys' rows, and the others the queries'. */
+/* operands: what the cube core multiplies by what is made here; of these the last has the keys'
+ * rows, and the others the queries'. */
 static inline __aicore__ void
 ASC_NAME(neighborhood_attend)(const flash_problem *f, neighborhood_ub *u,
                               const NEIGHBORHOOD_WORK *work, int64_t reach,

@@ -24,13 +24,15 @@ enum { CE_OUT_SAME, CE_OUT_BF16, CE_OUT_F16 };
 enum { CE_COUNT_BYTES = 32, CE_MOST_COUNTS = 64 };
 enum { CE_BATCH = 64 };      /* rows whose results wait, of those in pieces */
 enum { CE_MOST_ROWS = 128 }; /* of a tile of whole rows */
-/* Buffers of CE_BATCH or CE_MOST_ROWS floats in what the kernels call lanes; see cross_entropy_row.h. */
+/* Buffers of CE_BATCH or CE_MOST_ROWS floats in what the kernels call lanes; see
+ * cross_entropy_row.h. */
 enum { CE_ROOM_FOR_LANES = 32 };
 enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB */
 
-/* Both kernels of rows, behind their logits. loss, z_loss, accuracy: of every row, or where they are reduced and a block adds up its rows, of every block;
- * or NULL. ..._rows, ..._group: see asc_groups. scale: logits are multiplied by it; where it is not 1 there is no softcap, and
- * no CE_SAVED. unit: what the loss, and so its gradient, are multiplied by. */
+/* Both kernels of rows, behind their logits. loss, z_loss, accuracy: of every row, or where they
+ * are reduced and a block adds up its rows, of every block; or NULL. ..._rows, ..._group: see
+ * asc_groups. scale: logits are multiplied by it; where it is not 1 there is no softcap, and no
+ * CE_SAVED. unit: what the loss, and so its gradient, are multiplied by. */
 #define CE_GIVEN(X)                \
     X(TENSOR, dlogits, void)       \
     X(VECTOR, target, int64_t)     \
@@ -64,8 +66,9 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
 #define CE_WRITES TG_UB_OPTION(4) /* one of these two */
 #define CE_READS_ALONE TG_UB_OPTION(5)
 
-/* share: rows of a block; classes: columns, which a plan has at least one of; reads, writes: see asc_ring.h. Steps: 0 copy in,
- * 1 maxima and sums of all pieces, 2 gradient and copy out of all pieces. */
+/* share: rows of a block; classes: columns, which a plan has at least one of; reads,
+ * writes: see asc_ring.h. Steps: 0 copy in, 1 maxima and sums of all pieces, 2 gradient and
+ * copy out of all pieces. */
 #define CROSS_ENTROPY(X)                                                                      \
     X(TENSOR, logits, void)                                                                   \
     CE_GIVEN(X)                                                                               \
@@ -141,7 +144,8 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(BUFFER, lanes, .per = TG_UB_FIXED, .bytes = 3 * 256, .to = TG_UB_LAST)                      \
     X(BUFFER, value, .per = TG_UB_FIXED, .bytes = CE_MOST_COUNTS * CE_COUNT_BYTES, .to = TG_UB_LAST)
 
-/* share, class_share: rows and classes of a block; class_share 0: no W. gathers: there is room for the weights of all classes. */
+/* share, class_share: rows and classes of a block; class_share 0: no W. gathers: there is room for
+ * the weights of all classes. */
 #define CROSS_ENTROPY_COUNT(X)                    \
     X(VECTOR, target, int64_t)                    \
     X(VECTOR, class_weight, float)                \
@@ -155,7 +159,8 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(I64, ignore_index)                          \
     CE_SUM_BUFFERS(X)
 
-/* losses, z_losses, rights: of each row, or of each block; accuracy is a mean over the rows that are not ignored. */
+/* losses, z_losses, rights: of each row, or of each block; accuracy is a mean over the rows
+ * that are not ignored. */
 #define CROSS_ENTROPY_FINISH(X)                   \
     X(MEMORY, losses, float)                      \
     X(MEMORY, z_losses, float)                    \
@@ -169,9 +174,10 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(I64, count_blocks)                          \
     CE_SUM_BUFFERS(X)
 
-/* Rows of few classes, a lane a row: without class weights, softcap and argmax. each: dloss of every row; saved: lse, to be read.
- * loss, z_loss: of every row; losses, z_losses: of every block. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy
- * out. */
+/* Rows of few classes, a lane a row: without class weights, softcap and argmax. each: dloss of
+ * every row; saved: lse, to be read.
+ * loss, z_loss: of every row; losses, z_losses: of every block. Steps: 0 copy in, 1 transpose, 2
+ * arithmetic, 3 transpose back, 4 copy out. */
 #define CROSS_ENTROPY_SHORT(X)                                                                \
     X(TENSOR, logits, ASC_T)                                                                  \
     X(TENSOR, dlogits, ASC_T)                                                                 \

@@ -42,7 +42,8 @@ static inline __aicore__ int64_t ce_first_of_block(__ubuf__ float *x, float valu
     return i;
 }
 
-/* After ce_raise_max(): V looks what the maximum is now, and S goes on meanwhile. pairs: scratch. */
+/* After ce_raise_max(): V looks what the maximum is now, and S goes on
+ * meanwhile. pairs: scratch. */
 static inline __aicore__ void ce_ask_best(const ce_job *job, __ubuf__ float *pairs)
 {
     asc_repeat_reduce_max_value_index(pairs, ce_at(job, CE_MAX), ASC_LANES);
@@ -57,7 +58,8 @@ static inline __aicore__ int ce_is_raised(const ce_best *best)
     return most != most || best->at < 0 || most > best->value;
 }
 
-/* Where ce_is_raised(): among the maxima of blocks, since looking costs 7 cycles a repeat. maxima, pairs: scratch. */
+/* Where ce_is_raised(): among the maxima of blocks, since looking costs 7 cycles a repeat.
+ * maxima, pairs: scratch. */
 static inline __aicore__ void ce_find_best(ce_best *best, __ubuf__ float *x, __ubuf__ float *maxima,
                                            __ubuf__ float *pairs, int64_t begin, uint32_t n)
 {

@@ -22,7 +22,8 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(ce_open)(const ce_job *job, __
     return ce_capped(job, ASC_NAME(ce_widen)(job, piece, n), slope, n);
 }
 
-/* The target's logit: first to f32, then into its block. No ASC_THEN() is in them: other work may go beside. */
+/* The target's logit: first to f32, then into its block. No ASC_THEN() is in them: other
+ * work may go beside. */
 static inline __aicore__ void ASC_NAME(ce_widen_hit)(const ce_job *job, __ubuf__ ASC_T *element)
 {
 #if ASC_16BIT
@@ -42,7 +43,8 @@ static inline __aicore__ void ASC_NAME(ce_hit)(const ce_job *job, __ubuf__ ASC_T
 #endif
 }
 
-/* The first pass over a row; returns the first largest class. *known: a lse that can be trusted makes it unnecessary. */
+/* The first pass over a row; returns the first largest class. *known: a lse that can be trusted
+ * makes it unnecessary. */
 static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ring *ring,
                                                        const ce_row *row, int64_t w_at,
                                                        __ubuf__ float *maxima,

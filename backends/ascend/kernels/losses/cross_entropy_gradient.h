@@ -1,10 +1,12 @@
-/* cross_entropy_gradient.h - from a row's maximum and sum, or its saved lse, to its gradient. f32. */
+/* cross_entropy_gradient.h - from a row's maximum and sum, or its saved lse, to
+ * its gradient. f32. */
 #ifndef CROSS_ENTROPY_GRADIENT_H
 #define CROSS_ENTROPY_GRADIENT_H
 
 #include "cross_entropy_row.h"
 
-/* P = exp(HIT - TOP) / TOTAL, Q = 1 - P without a difference, REST = z lse; TOTAL = OTHERS + exp(HIT - TOP),
+/* P = exp(HIT - TOP) / TOTAL, Q = 1 - P without a difference, REST = z lse; TOTAL =
+ * OTHERS + exp(HIT - TOP),
  * which P holds before. */
 static inline __aicore__ void ce_shares(const ce_job *job, const ce_row *row)
 {
@@ -25,7 +27,8 @@ static inline __aicore__ void ce_shares(const ce_job *job, const ce_row *row)
     ASC_THEN();
 }
 
-/* P and Q of n lanes from saved lse: P = E, Q = -(E - 1), E = exp(d), d = HIT - lse, by (E - 1) d / log E. d, e: scratch. */
+/* P and Q of n lanes from saved lse: P = E, Q = -(E - 1), E = exp(d), d = HIT - lse, by (E - 1) d /
+ * log E. d, e: scratch. */
 static inline __aicore__ void ce_expm1(__ubuf__ float *p, __ubuf__ float *q, __ubuf__ float *d,
                                        __ubuf__ float *e, __ubuf__ float *hit, __ubuf__ float *lse,
                                        uint32_t n)
@@ -69,8 +72,8 @@ static inline __aicore__ void ce_shares_saved(const ce_job *job, const ce_row *r
              ce_at(job, CE_HIT), ce_at(job, CE_TOP), 8);
 }
 
-/* Whether the rounding of a row's lse to f32, of which both P and Q are made here, does not tell: as in src/ops/cross_entropy. If
- * so all is as after ce_shares(). S waits for V. */
+/* Whether the rounding of a row's lse to f32, of which both P and Q are made here, does not tell:
+ * as in src/ops/cross_entropy. If so all is as after ce_shares(). S waits for V. */
 static inline __aicore__ int ce_trusts_lse(const ce_job *job, const ce_row *row)
 {
     const float size = row->lse < 0.0f ? -row->lse : row->lse;
@@ -89,8 +92,8 @@ static inline __aicore__ int ce_trusts_lse(const ce_job *job, const ce_row *row)
     return size * (1.0f - rest) < 512.0f * rest;
 }
 
-/* FACTOR, BIAS, and AT_TARGET, the target's whole gradient: (REST P - hit Q + bias (W P - w)) slope, W P - w being (W - w) P - w Q, which is 0
- * where there is no other class. */
+/* FACTOR, BIAS, and AT_TARGET, the target's whole gradient: (REST P - hit Q + bias (W P - w))
+ * slope, W P - w being (W - w) P - w Q, which is 0 where there is no other class. */
 static inline __aicore__ void ce_factors(const ce_job *job, const ce_row *row)
 {
     __ubuf__ float *factor = ce_at(job, CE_FACTOR), *rest = ce_at(job, CE_REST);
@@ -116,7 +119,8 @@ static inline __aicore__ void ce_factors(const ce_job *job, const ce_row *row)
         asc_mul(target, target, ce_at(job, CE_HIT_SLOPE), 8);
 }
 
-/* dx = (FACTOR exp(x - TOP) - BIAS w) slope: w 0 for ones, slope 0 for none. a: f32 to work in; a, dx and x may be one.
+/* dx = (FACTOR exp(x - TOP) - BIAS w) slope: w 0 for ones, slope 0 for none. a: f32 to work in; a,
+ * dx and x may be one.
  * The exponentials of a whole row are there already. */
 static inline __aicore__ void ce_gradient(const ce_job *job, __ubuf__ float *dx, __ubuf__ float *a,
                                           __ubuf__ float *x, __ubuf__ float *w,

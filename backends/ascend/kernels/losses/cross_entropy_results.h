@@ -11,9 +11,10 @@ static inline __aicore__ void ce_begin_batch(const ce_job *job)
     ASC_THEN();
 }
 
-/* base = lse - HIT = (TOP - HIT) + log1p(T), lse = TOP + log1p(T), T = OTHERS + (u - 1), u = exp(HIT - TOP): all
- * terms positive, so that a confident row's small loss keeps its digits. log1p(T) = T log W / (W - 1), W = 1 + T, which
- * TOTAL is: OTHERS + u. */
+/* base = lse - HIT = (TOP - HIT) + log1p(T), lse = TOP + log1p(T), T = OTHERS + (u - 1), u
+ * = exp(HIT - TOP): all
+ * terms positive, so that a confident row's small loss keeps its digits. log1p(T) = T log W / (W -
+ * 1), W = 1 + T, which TOTAL is: OTHERS + u. */
 static inline __aicore__ void ce_results(const ce_job *job)
 {
     const uint32_t n = (uint32_t)job->batch;
@@ -86,7 +87,8 @@ static inline __aicore__ void ce_results(const ce_job *job)
     }
 }
 
-/* Sums over what the blocks of cross_entropy_count have left: n, D, W each. Returns 0 if there is nothing to do. */
+/* Sums over what the blocks of cross_entropy_count have left: n, D, W each. Returns 0 if there
+ * is nothing to do. */
 static inline __aicore__ int ce_read_counts(ce_job *job, __gm__ float *counts, __ubuf__ float *copy,
                                             int64_t blocks)
 {

@@ -1,4 +1,5 @@
-/* cross_entropy_ring.h - what of cross_entropy's rows in pieces is of no type; see cross_entropy.asc.c. */
+/* cross_entropy_ring.h - what of cross_entropy's rows in pieces is of no type; see
+ * cross_entropy.asc.c. */
 #ifndef CROSS_ENTROPY_RING_H
 #define CROSS_ENTROPY_RING_H
 

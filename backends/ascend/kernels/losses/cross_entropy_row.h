@@ -1,8 +1,9 @@
-/* cross_entropy_row.h - arithmetic of cross_entropy on the pieces of a row, up to its maximum and sum. f32.
+/* cross_entropy_row.h - arithmetic of cross_entropy on the pieces of a row, up to its
+ * maximum and sum. f32.
  *
- * A block of UB, `lanes`, holds what a row needs beside its pieces: buffers of job->batch floats, mostly 64, by the names below.
- * What is one number for the row lies there as eight equal lanes ("block"), so that V computes with it and the
- * scalar unit waits for nothing. */
+ * A block of UB, `lanes`, holds what a row needs beside its pieces: buffers of job->batch floats,
+ * mostly 64, by the names below. What is one number for the row lies there as eight equal lanes
+ * ("block"), so that V computes with it and the scalar unit waits for nothing. */
 #ifndef CROSS_ENTROPY_ROW_H
 #define CROSS_ENTROPY_ROW_H
 
@@ -10,8 +11,9 @@
 #include "shared/asc_ring.h"
 #include "shared/asc_rows.h"
 
-/* MAX, SUM, WX: lane by lane, of the pieces so far; SUM leaves out the target, and PART, the last piece's. Blocks: HIT the target's logit, TOP the row's
- * maximum, OTHERS its SUM; TOTAL ... BIAS see ce_factors(). The rest: a lane a row, for ce_results(). */
+/* MAX, SUM, WX: lane by lane, of the pieces so far; SUM leaves out the target, and PART, the last
+ * piece's. Blocks: HIT the target's logit, TOP the row's maximum, OTHERS its SUM; TOTAL ... BIAS
+ * see ce_factors(). The rest: a lane a row, for ce_results(). */
 enum {
     CE_MAX,
     CE_SUM,
@@ -59,7 +61,8 @@ typedef struct ce_job {
     __ubuf__ float *lanes, *e, *t, *s;  /* e, t, s: scratch of a piece */
 } ce_job;
 
-/* dlogits_i = (FACTOR exp(x_i - TOP) - bias w_i) slope_i, factors of the row without token scaling. */
+/* dlogits_i = (FACTOR exp(x_i - TOP) - bias w_i) slope_i, factors of the row
+ * without token scaling. */
 typedef struct ce_row {
     int64_t target;
     float weight, hit, smooth, z, bias, lse;
@@ -70,7 +73,8 @@ static inline __aicore__ __ubuf__ float *ce_at(const ce_job *job, int lanes)
     return job->lanes + lanes * job->batch;
 }
 
-/* x = c tanh(r / c) with c tanh u = c (E - 1) / (E + 1), E = exp(2u); E - 1 as (E - 1) 2u / log E, which keeps the digits
+/* x = c tanh(r / c) with c tanh u = c (E - 1) / (E + 1), E = exp(2u); E - 1 as (E - 1) 2u / log E,
+ * which keeps the digits
  * of a small u; slope, if wanted, in t: 1 - tanh^2 = 4 E / (E + 1)^2. x may be r; t, s: scratch. */
 static inline __aicore__ void ce_cap(__ubuf__ float *x, __ubuf__ float *t, __ubuf__ float *s,
                                      __ubuf__ float *r, float softcap, int slope, uint32_t n)
@@ -149,8 +153,8 @@ static inline __aicore__ void ce_scale(const ce_job *job, __ubuf__ float *x, uin
 
 /* ---- the first pass ---- */
 
-/* The sum of w x: of x without w. A class of weight 0 adds nothing, even if its logit is -inf: x is limited from
- * below by 0 for it, by -inf for the others. */
+/* The sum of w x: of x without w. A class of weight 0 adds nothing, even if its logit is -inf: x is
+ * limited from below by 0 for it, by -inf for the others. */
 static inline __aicore__ void ce_add_weighted(const ce_job *job, __ubuf__ float *x,
                                               __ubuf__ float *w, uint32_t n)
 {
@@ -193,8 +197,8 @@ static inline __aicore__ void ce_raise_max(const ce_job *job, __ubuf__ float *x,
     ASC_THEN();
 }
 
-/* PART is its sum, and SUM that of the pieces before, relative to MAX. at: the target's place in the piece, if
- * 0 <= at < n. x may be job->e. */
+/* PART is its sum, and SUM that of the pieces before, relative to MAX. at: the target's place in
+ * the piece, if 0 <= at < n. x may be job->e. */
 static inline __aicore__ void ce_add_piece(const ce_job *job, __ubuf__ float *x, int64_t at,
                                            uint32_t n)
 {
@@ -217,7 +221,8 @@ static inline __aicore__ void ce_add_piece(const ce_job *job, __ubuf__ float *x,
     ASC_THEN();
 }
 
-/* The same of a row in one piece: relative to TOP, and e keeps exp(x - TOP), 0 for the target, for the gradient. */
+/* The same of a row in one piece: relative to TOP, and e keeps exp(x - TOP), 0 for the target,
+ * for the gradient. */
 static inline __aicore__ void ce_add_whole(const ce_job *job, __ubuf__ float *x, int64_t at,
                                            uint32_t n)
 {
@@ -238,7 +243,8 @@ static inline __aicore__ void ce_add_whole(const ce_job *job, __ubuf__ float *x,
 
 /* ---- the row ---- */
 
-/* TOP, OTHERS, and exp(HIT - TOP) in P, from the lanes; and what ce_results() needs of row i of the batch. */
+/* TOP, OTHERS, and exp(HIT - TOP) in P, from the lanes; and what ce_results() needs of
+ * row i of the batch. */
 static inline __aicore__ void ce_join(const ce_job *job, const ce_row *row, int64_t i)
 {
     __ubuf__ float *max = ce_at(job, CE_MAX), *sum = ce_at(job, CE_SUM);

@@ -1,6 +1,7 @@
 /* cross_entropy_rows.asc.c - losses and gradients of rows of few classes, several in UB at once.
  *
- * All options are taken here but dlogits of another type than logits, for which rows go one by one: cross_entropy.asc.c. */
+ * All options are taken here but dlogits of another type than logits, for which rows go one by one:
+ * cross_entropy.asc.c. */
 #include "cross_entropy_rows.h"
 
 /* Rows of a tile into UB: compact ones in one instruction, however wide. */
@@ -27,7 +28,8 @@ static inline __aicore__ void ce_values_out(__gm__ float *to, const ce_job *job,
         asc_copy_ub2gm_align(to + tile->row, ce_at(job, lanes), (uint32_t)(tile->rows * 4));
 }
 
-/* Results that are reduced are added up over this block's tiles. ASC_THEN() is left to the caller. */
+/* Results that are reduced are added up over this block's tiles. ASC_THEN() is
+ * left to the caller. */
 static inline __aicore__ void ce_add_values(const ce_job *job, __ubuf__ float *sum, int lanes,
                                             int64_t rows)
 {

@@ -1,4 +1,5 @@
-/* cross_entropy_rows.h - arithmetic of cross_entropy on a tile of several short rows (cross_entropy_tile.h). f32. */
+/* cross_entropy_rows.h - arithmetic of cross_entropy on a tile of several short rows
+ * (cross_entropy_tile.h). f32. */
 #ifndef CROSS_ENTROPY_ROWS_H
 #define CROSS_ENTROPY_ROWS_H
 
@@ -135,7 +136,8 @@ static inline __aicore__ void ce_cap_rows(const ce_job *job, const ce_tile *tile
                (uint32_t)(tile->rows * tile->pitch));
 }
 
-/* x, which e may be, to exponentials and all results of the rows. After the first step of ce_take_hits(). */
+/* x, which e may be, to exponentials and all results of the rows. After the first step
+ * of ce_take_hits(). */
 static inline __aicore__ void ce_rows_forward(const ce_job *job, const ce_tile *tile,
                                               __ubuf__ float *e, __ubuf__ float *x)
 {
@@ -189,8 +191,9 @@ static inline __aicore__ void ce_rows_saved(const ce_job *job, const ce_tile *ti
 
 /* ---- the gradient ---- */
 
-/* Each row's FACTOR, AT_TARGET and BIAS: see ce_factors(). In between AT_TARGET and BIAS are what P and Q are multiplied with. G is the row's dloss. limited: weights take part element by element. ASC_THEN() is
- * left to the caller, for AT_TARGET alone. */
+/* Each row's FACTOR, AT_TARGET and BIAS: see ce_factors(). In between AT_TARGET and BIAS are what P
+ * and Q are multiplied with. G is the row's dloss. limited: weights take part element by element.
+ * ASC_THEN() is left to the caller, for AT_TARGET alone. */
 static inline __aicore__ void ce_rows_factors(const ce_job *job, int limited)
 {
     const uint32_t n = (uint32_t)job->batch;

@@ -1,8 +1,9 @@
 /* cross_entropy_rows_best.h - the first largest class of each of several rows. f32.
  *
- * A tree: level 0 is the logits, a level above holds the maxima of eight neighbours of the one below, up to one of at most 64
- * a row, in which V finds the first largest. From there down the block that is below it is looked through. What
- * fills a level's last block is -inf, which no class comes after. */
+ * A tree: level 0 is the logits, a level above holds the maxima of eight neighbours of the one
+ * below, up to one of at most 64 a row, in which V finds the first largest. From there down the
+ * block that is below it is looked through. What fills a level's last block is -inf, which no
+ * class comes after. */
 #ifndef CROSS_ENTROPY_ROWS_BEST_H
 #define CROSS_ENTROPY_ROWS_BEST_H
 
@@ -73,7 +74,8 @@ static inline __aicore__ void ce_max_of_eights(const ce_tree *tree, int l, int64
     ASC_THEN();
 }
 
-/* to[r] = the first largest of `width` <= 64, rows `pitch` apart. ASC_THEN() is left to the caller. */
+/* to[r] = the first largest of `width` <= 64, rows `pitch` apart. ASC_THEN() is
+ * left to the caller. */
 static inline __aicore__ void ce_first_largest(__ubuf__ int32_t *to, __ubuf__ float *x,
                                                int64_t rows, int64_t width, int64_t pitch)
 {
@@ -122,7 +124,8 @@ static inline __aicore__ void ce_go_down(const ce_job *job, const ce_tile *tile,
     ASC_THEN();
 }
 
-/* Rows with a NaN, which is never the largest: on the scalar unit, for they are rare. tops: their maxima. */
+/* Rows with a NaN, which is never the largest: on the scalar unit, for they are rare.
+ * tops: their maxima. */
 static inline __aicore__ void ce_find_beside_nan(const ce_job *job, const ce_tile *tile,
                                                  __ubuf__ float *tops, __ubuf__ float *x)
 {
@@ -173,7 +176,8 @@ static inline __aicore__ void ce_is_right(const ce_job *job, const ce_tile *tile
     asc_abs(right, right, n);
 }
 
-/* BEST, RIGHT, and TOP, the maximum; beside them the steps of ce_take_hits() but the first and the last. */
+/* BEST, RIGHT, and TOP, the maximum; beside them the steps of ce_take_hits() but the
+ * first and the last. */
 static inline __aicore__ void ce_best_and_hits(const ce_job *job, const ce_tile *tile,
                                                __ubuf__ float *x)
 {

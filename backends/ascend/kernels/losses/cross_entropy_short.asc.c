@@ -1,12 +1,13 @@
-/* cross_entropy_short.asc.c - losses and gradients of rows of so few classes that they are transposed in UB (asc_short.h): what is one number
- * for a row lies in job->lanes, and the row's logits go down the same lane.
+/* cross_entropy_short.asc.c - losses and gradients of rows of so few classes that they are
+ * transposed in UB (asc_short.h): what is one number for a row lies in job->lanes, and the row's
+ * logits go down the same lane.
  *
  * Without class weights, softcap and argmax: cross_entropy_rows.asc.c has these. */
 #include "cross_entropy_rows.h"
 #include "shared/asc_short.h"
 
-/* A tile. others: 1 for a class that is not its row's target, else 0; mask: all bits of a row that is not ignored; first: the bytes to
- * each row's first class. */
+/* A tile. others: 1 for a class that is not its row's target, else 0; mask: all bits of a row that
+ * is not ignored; first: the bytes to each row's first class. */
 typedef struct ce_lines {
     int64_t columns, lanes;
     __ubuf__ float *x, *others;
@@ -66,7 +67,8 @@ static inline __aicore__ void ce_lines_targets(const ce_job *job, const ce_lines
     asc_gather(ce_at(job, CE_ROWS_HIT), t->x, (__ubuf__ uint32_t *)place, n);
 }
 
-/* x to exponentials, 0 of the targets, relative to `top`, a number of each row. ASC_THEN() is left to the caller. */
+/* x to exponentials, 0 of the targets, relative to `top`, a number of each row. ASC_THEN() is
+ * left to the caller. */
 static inline __aicore__ void ce_lines_exponentials(const ce_job *job, const ce_lines *t,
                                                     __ubuf__ float *top)
 {
@@ -118,7 +120,8 @@ static inline __aicore__ void ce_lines_saved(const ce_job *job, const ce_lines *
              ce_at(job, CE_ROWS_HIT), ce_at(job, CE_ROWS_LSE), n);
 }
 
-/* x, exponentials, becomes the gradient. BIAS is taken from all classes, and so given back to the target's. */
+/* x, exponentials, becomes the gradient. BIAS is taken from all classes, and so given
+ * back to the target's. */
 static inline __aicore__ void ce_lines_gradient(const ce_job *job, const ce_lines *t)
 {
     const uint32_t all = (uint32_t)(t->columns * t->lanes), n = (uint32_t)t->lanes;

@@ -1,4 +1,5 @@
-/* cross_entropy_sums.asc.c - before the rows: the divisors of a mean; after them: the sums of their losses. */
+/* cross_entropy_sums.asc.c - before the rows: the divisors of a mean; after them: the
+ * sums of their losses. */
 #include "cross_entropy.args.h"
 #include "shared/asc_rows.h"
 
@@ -12,8 +13,8 @@ typedef struct ce_counter {
     float ignore;
 } ce_counter;
 
-/* Adds to the lanes n how many of `rows` targets are not to be ignored, and to sum their weights. Classes are exact as f32
- * below 2^24, and what is ignored is no class, or is one of them. */
+/* Adds to the lanes n how many of `rows` targets are not to be ignored, and to sum their weights.
+ * Classes are exact as f32 below 2^24, and what is ignored is no class, or is one of them. */
 static inline __aicore__ void ce_count(const ce_counter *c, __ubuf__ int64_t *target, uint32_t rows)
 {
     const float classes = (float)c->classes;
@@ -53,7 +54,8 @@ static inline __aicore__ void ce_weights_in(__ubuf__ float *weights, __gm__ floa
                      asc_round_up(classes * 4, 32));
 }
 
-/* Block b's part of n (rows not ignored), D (their weights) and W (the weights of all classes) to counts[8 b + 0, 1, 2]. */
+/* Block b's part of n (rows not ignored), D (their weights) and W (the weights of all classes) to
+ * counts[8 b + 0, 1, 2]. */
 ASC_KERNEL cross_entropy_count_f32(ASC_PARAMS(CROSS_ENTROPY_COUNT))
 {
     const int64_t block = asc_get_block_idx(), end = asc_min_of((block + 1) * share, rows);
@@ -122,7 +124,8 @@ ASC_KERNEL cross_entropy_count_f32(ASC_PARAMS(CROSS_ENTROPY_COUNT))
     asc_copy_ub2gm_align(counts + block * 8, value, 32);
 }
 
-/* factor times the sum of `rows` floats. to may be NULL. Begins with asc_sync(), as far as x, value and the caller go. */
+/* factor times the sum of `rows` floats. to may be NULL. Begins with asc_sync(), as far as x, value
+ * and the caller go. */
 static inline __aicore__ void ce_sum(__gm__ float *to, __gm__ float *from, __ubuf__ float *x,
                                      __ubuf__ float *lanes, __ubuf__ float *value, int64_t rows,
                                      int64_t piece, float factor)

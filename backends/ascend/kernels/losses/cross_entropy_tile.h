@@ -1,14 +1,17 @@
-/* cross_entropy_tile.h - several short rows in UB at once: how they meet one value a row or one a class, sums and maxima. f32.
+/* cross_entropy_tile.h - several short rows in UB at once: how they meet one value a row or one a
+ * class, sums and maxima. f32.
  *
- * A tile of `rows` rows of `columns` classes lies in UB `pitch` elements apart. What is one number for a row lies in
- * job->lanes, a lane a row, and where it meets the row's logits, as a block of eight equal lanes. */
+ * A tile of `rows` rows of `columns` classes lies in UB `pitch` elements apart. What is one number
+ * for a row lies in job->lanes, a lane a row, and where it meets the row's logits, as a block of
+ * eight equal lanes. */
 #ifndef CROSS_ENTROPY_TILE_H
 #define CROSS_ENTROPY_TILE_H
 
 #include "cross_entropy_row.h"
 
-/* Lanes of the ring's kernel that rows use otherwise. CLASS, PLACE: offsets of the target's class, which is CLIPPED first, and
- * of its logit; G, which factors of a row without dloss are times; BEST ...: of the argmax, as int32. */
+/* Lanes of the ring's kernel that rows use otherwise. CLASS, PLACE: offsets of the target's class,
+ * which is CLIPPED first, and of its logit; G, which factors of a row without dloss are times; BEST
+ * ...: of the argmax, as int32. */
 enum {
     CE_CLASS = CE_MAX,
     CE_PLACE = CE_SUM,
@@ -42,7 +45,8 @@ static inline __aicore__ __ubuf__ int32_t *ce_int_at(const ce_job *job, int lane
 
 /* ---- rows by one value each, or by one a class ---- */
 
-/* dst[r] = op(a[r], b[r]), a and b a_row and b_row elements from row to row; b changes from class to class if b_class is 1.
+/* dst[r] = op(a[r], b[r]), a and b a_row and b_row elements from row to row; b changes from class
+ * to class if b_class is 1.
  * Instructions run along rows or down columns, whichever are fewer. */
 #define CE_ROWS(op, dst, a, a_row, b, b_row, b_class, tile)                                      \
     do {                                                                                         \
@@ -79,7 +83,8 @@ static inline __aicore__ void ce_set_lanes(int64_t n)
 /* ---- sums and maxima ---- */
 
 /* fold[r] = the lanes of row r, op one of asc_add and asc_max, `from` what it begins with.
- * unreached: more than 255 blocks beside fewer columns than rows are left, for the UB of no chip holds so many */
+ * unreached: more than 255 blocks beside fewer columns than rows are left, for the UB of no
+ * chip holds so many */
 #define CE_FOLD_ROWS(op, tile, x, from)                                                     \
     do {                                                                                    \
         const int64_t n_ = (tile)->columns, blocks_ = (tile)->pitch / 8;                    \
@@ -122,8 +127,8 @@ static inline __aicore__ void ce_sum_rows(const ce_tile *tile, __ubuf__ float *t
 
 /* ---- targets ---- */
 
-/* From targets to HIT, HIT_SLOPE and WEIGHT, in steps with ASC_THEN() between them, so that they go beside other work. A
- * row to be ignored takes what a class beside its target has. */
+/* From targets to HIT, HIT_SLOPE and WEIGHT, in steps with ASC_THEN() between them, so that they go
+ * beside other work. A row to be ignored takes what a class beside its target has. */
 enum { CE_HIT_STEPS = 6 };
 
 static inline __aicore__ void ce_take_hits(const ce_job *job, const ce_tile *tile,

@@ -1,12 +1,14 @@
-/* divergence.h - w (log w - y), the terms of a Kullback-Leibler divergence, for kl_div and the two ends of jsd. f32 in UB. */
+/* divergence.h - w (log w - y), the terms of a Kullback-Leibler divergence, for kl_div and the two
+ * ends of jsd. f32 in UB. */
 #ifndef DIVERGENCE_H
 #define DIVERGENCE_H
 
 #include "terms.h"
 
-/* t = exp(l) (l - y), the weight exp(l) times `factor` in g; l and y are used up. Where the weight is 0 the term is, even if y is
- * -inf: y is limited from below by 0 there, by -inf elsewhere. An exp(l) below 2^-126 is 0. a: scratch. ASC_THEN() is left
- * to the caller. */
+/* t = exp(l) (l - y), the weight exp(l) times `factor` in g; l and y are used up. Where the weight
+ * is 0 the term is, even if y is
+ * -inf: y is limited from below by 0 there, by -inf elsewhere. An exp(l) below 2^-126 is 0. a:
+ * scratch. ASC_THEN() is left to the caller. */
 static inline __aicore__ void divergence_of_logs(__ubuf__ float *t, __ubuf__ float *g,
                                                  __ubuf__ float *l, __ubuf__ float *y,
                                                  __ubuf__ float *a, float factor, int has_terms,

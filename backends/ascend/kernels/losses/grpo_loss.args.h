@@ -1,14 +1,17 @@
-/* grpo_loss.args.h - what the kernels of grpo_loss are given, which compute with a number a token; see asc_args.h. */
+/* grpo_loss.args.h - what the kernels of grpo_loss are given, which compute with a number a
+ * token; see asc_args.h. */
 #ifndef GRPO_LOSS_ARGS_H
 #define GRPO_LOSS_ARGS_H
 
 #include "terms.args.h"
 #include "tokens.args.h"
 
-/* How rho becomes the policy's part of a token: the loss types, of which TG_GRPO to TG_LUSPO differ in their weights alone. */
+/* How rho becomes the policy's part of a token: the loss types, of which TG_GRPO to TG_LUSPO differ
+ * in their weights alone. */
 enum { GRPO_CLIP, GRPO_CISPO, GRPO_SAPO, GRPO_VESPO };
 
-/* What a token counts in the loss: `weight`, over its sequence's number of kept tokens, times it, or over that of all. */
+/* What a token counts in the loss: `weight`, over its sequence's number of kept tokens, times it,
+ * or over that of all. */
 enum { GRPO_AS_IT_IS, GRPO_BY_SEQUENCE, GRPO_BY_LENGTH, GRPO_BY_TOKEN };
 
 enum {
@@ -20,10 +23,11 @@ enum {
 
 enum { GRPO_SUMS = 3 * TERMS_PARTIAL }; /* what a block leaves of the sums of loss, kl, clipped */
 
-/* Numbers of the tokens of a sequence, in pieces. logp: of all tokens; logp_again: of those that were computed anew, if again_counts
- * say that there are any, beside which logp is 0. selected: TOKENS_LEFT_OUT for those to be left out; NULL: for none. counts: how many are
- * kept. Forward: loss, kl, clipped of every token, or sums: of each block. Backward: dlogp. pos, neg: of a positive advantage and
- * of another: sapo_temperature or vespo_k. */
+/* Numbers of the tokens of a sequence, in pieces. logp: of all tokens; logp_again: of those that
+ * were computed anew, if again_counts say that there are any, beside which logp is 0. selected:
+ * TOKENS_LEFT_OUT for those to be left out; NULL: for none. counts: how many are kept. Forward:
+ * loss, kl, clipped of every token, or sums: of each block. Backward: dlogp. pos, neg: of a
+ * positive advantage and of another: sapo_temperature or vespo_k. */
 #define GRPO_POLICY(X)                                                       \
     X(TENSOR, old_logp, void)                                                \
     X(TENSOR, ref_logp, void)                                                \
@@ -79,7 +83,8 @@ enum { GRPO_SUMS = 3 * TERMS_PARTIAL }; /* what a block leaves of the sums of lo
     X(BUFFER, value, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)     \
     X(BUFFER, counted, .per = TG_UB_FIXED, .bytes = 4096, .to = TG_UB_LAST)
 
-/* The means of a loss: the sum of the blocks' sums, for kl and clipped times `mean`, over what is counted. */
+/* The means of a loss: the sum of the blocks' sums, for kl and clipped times `mean`,
+ * over what is counted. */
 #define GRPO_TOTAL(X)                                                       \
     X(MEMORY, sums, float)                                                  \
     X(MEMORY, counts, float)                                                \
@@ -94,8 +99,8 @@ enum { GRPO_SUMS = 3 * TERMS_PARTIAL }; /* what a block leaves of the sums of lo
     X(BUFFER, value, .per = TG_UB_FIXED, .bytes = 3 * 32, .to = TG_UB_LAST) \
     X(BUFFER, counted, .per = TG_UB_FIXED, .bytes = 4096, .to = TG_UB_LAST)
 
-/* logp of every token by its saved lse, and 0 where the rounding of that would tell: those tokens are what `again` selects, which
- * counts says how many there are of. target: as selected. */
+/* logp of every token by its saved lse, and 0 where the rounding of that would tell: those tokens
+ * are what `again` selects, which counts says how many there are of. target: as selected. */
 #define GRPO_SAVED(X)                                                    \
     X(TENSOR, logits, ASC_T)                                             \
     X(TENSOR, target, int64_t)                                           \

@@ -1,6 +1,7 @@
-/* grpo_loss.asc.c - from log-probabilities of tokens to losses, or to the gradient of log-probabilities; and log-probabilities by saved
- * lse. There is one number a token here, against V logits in the launches beside: pieces of tokens follow each other without
- * overlap. A block has whole sequences, and leaves its part of a sum; a second launch adds the parts in their order. */
+/* grpo_loss.asc.c - from log-probabilities of tokens to losses, or to the gradient of
+ * log-probabilities; and log-probabilities by saved lse. There is one number a token here, against
+ * V logits in the launches beside: pieces of tokens follow each other without overlap. A block has
+ * whole sequences, and leaves its part of a sum; a second launch adds the parts in their order. */
 #include "cross_entropy_gradient.h"
 #include "grpo_token.h"
 
@@ -21,7 +22,8 @@ static inline __aicore__ void grpo_in(__ubuf__ void *dst, __gm__ void *src, int6
     asc_copy_rows_in((uint64_t)dst, src, 1, bytes, bytes, asc_round_up(bytes, 32));
 }
 
-/* Tokens `at` ... `at` + n of sequence b: their numbers, as f32, and which are kept, behind the next ASC_THEN(). */
+/* Tokens `at` ... `at` + n of sequence b: their numbers, as f32, and which are kept, behind
+ * the next ASC_THEN(). */
 static inline __aicore__ void grpo_open(grpo_job *job, const grpo_memory *m, int64_t b, int64_t at,
                                         uint32_t n)
 {
@@ -64,7 +66,8 @@ static inline __aicore__ void grpo_open(grpo_job *job, const grpo_memory *m, int
     }
 }
 
-/* What the tokens of sequence b have in common. all: 1 over the number of kept tokens of all sequences. */
+/* What the tokens of sequence b have in common. all: 1 over the number of kept tokens
+ * of all sequences. */
 static inline __aicore__ grpo_sequence grpo_sequence_of(grpo_job *job, const grpo_memory *m,
                                                         int64_t b, int64_t piece, float advantage,
                                                         float ratio, int64_t weighs, float weight,

@@ -1,6 +1,7 @@
 /* grpo_loss.asc.h - the kernel of one type; see asc_each_type.h. */
 
-/* The logits of a piece's targets, each copied in alone with zeros behind it; 0 for a token that is left out. */
+/* The logits of a piece's targets, each copied in alone with zeros behind it; 0 for a token
+ * that is left out. */
 static inline __aicore__ void ASC_NAME(grpo_hits)(__ubuf__ ASC_T *hit, __gm__ ASC_T *row,
                                                   int64_t stride, __ubuf__ int64_t *target,
                                                   int64_t classes, uint32_t n)

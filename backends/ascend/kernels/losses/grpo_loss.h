@@ -1,4 +1,5 @@
-/* grpo_loss.h - what the kernels of grpo_loss share: a call, numbers of a sequence, pieces of tokens. f32. */
+/* grpo_loss.h - what the kernels of grpo_loss share: a call, numbers of a sequence,
+ * pieces of tokens. f32. */
 #ifndef GRPO_LOSS_H
 #define GRPO_LOSS_H
 
@@ -128,8 +129,8 @@ static inline __aicore__ void grpo_log_rho(const grpo_job *job, uint32_t n)
     ASC_THEN();
 }
 
-/* The piece's part of the number of kept tokens and of the sum that is compared: of log rho, at TG_SEQUENCE_LEVEL; or of
- * its limited values and those of the ratios. */
+/* The piece's part of the number of kept tokens and of the sum that is compared: of log rho, at
+ * TG_SEQUENCE_LEVEL; or of its limited values and those of the ratios. */
 static inline __aicore__ void grpo_compare(const grpo_job *job, uint32_t n)
 {
     grpo_log_rho(job, n);

@@ -1,4 +1,5 @@
-/* grpo_token.h - the losses of tokens and their derivatives, a lane a token: src/ops/grpo_loss/grpo_loss_shared.c in f32 on V. */
+/* grpo_token.h - the losses of tokens and their derivatives, a lane a token:
+ * src/ops/grpo_loss/grpo_loss_shared.c in f32 on V. */
 #ifndef GRPO_TOKEN_H
 #define GRPO_TOKEN_H
 
@@ -115,7 +116,8 @@ static inline __aicore__ void grpo_times_ratio(const grpo_job *job, float ratio,
 
 /* ---- the divergence ---- */
 
-/* x = exp(u) - 1: for u within 30 by (E - 1) u / log E, E = exp(u), which keeps the digits of a small one; beyond it exp(u), less
+/* x = exp(u) - 1: for u within 30 by (E - 1) u / log E, E = exp(u), which keeps the digits of a
+ * small one; beyond it exp(u), less
  * what makes that the smaller of the two within. e: scratch. */
 static inline __aicore__ void grpo_expm1(__ubuf__ float *x, __ubuf__ float *u, __ubuf__ float *e,
                                          __ubuf__ float *near, uint32_t n)
@@ -144,7 +146,8 @@ static inline __aicore__ void grpo_expm1(__ubuf__ float *x, __ubuf__ float *u, _
     ASC_THEN();
 }
 
-/* kl, and what it adds to loss and its derivatives. ref becomes u = ref - logp, old the difference of exponential and 1. */
+/* kl, and what it adds to loss and its derivatives. ref becomes u = ref - logp, old the difference
+ * of exponential and 1. */
 static inline __aicore__ void grpo_divergence(const grpo_job *job, uint32_t n)
 {
     const int corrected = (job->flags & GRPO_CORRECTED) != 0;

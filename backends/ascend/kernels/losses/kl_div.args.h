@@ -4,7 +4,8 @@
 
 #include "terms.args.h"
 
-/* The target holds weights, of which eps keeps the logarithms of subnormal ones from mattering, or does not; or logarithms. */
+/* The target holds weights, of which eps keeps the logarithms of subnormal ones from mattering, or
+ * does not; or logarithms. */
 enum { KL_DIV_WEIGHTS, KL_DIV_ANY_WEIGHTS, KL_DIV_LOGS };
 
 /* variant: one of the above; parameter: eps. x is y_pred, absent in backward; y is y_true. */

@@ -1,8 +1,10 @@
-/* kl_div.asc.c - d = t (log(max(t, eps)) - y), or exp(t) (t - y) of logarithms, and its gradient, -t or -exp(t). Arithmetic is f32 in UB. */
+/* kl_div.asc.c - d = t (log(max(t, eps)) - y), or exp(t) (t - y) of logarithms, and its gradient,
+ * -t or -exp(t). Arithmetic is f32 in UB. */
 #include "divergence.h"
 #include "kl_div.args.h"
 
-/* The logarithm of what is subnormal is -inf on a vector core: it is taken of 2^64 times as much. t = log(max(w, least)); a: scratch. */
+/* The logarithm of what is subnormal is -inf on a vector core: it is taken of 2^64 times as much. t
+ * = log(max(w, least)); a: scratch. */
 static inline __aicore__ void kl_div_log(__ubuf__ float *t, __ubuf__ float *w, __ubuf__ float *a,
                                          float least, uint32_t n)
 {
@@ -23,7 +25,8 @@ static inline __aicore__ void kl_div_log(__ubuf__ float *t, __ubuf__ float *w, _
     ASC_THEN();
 }
 
-/* w (log(max(w, least)) - y), which is 0 for a w of 0 even if the logarithm is -inf. y is used up; a: scratch. */
+/* w (log(max(w, least)) - y), which is 0 for a w of 0 even if the logarithm is -inf. y is
+ * used up; a: scratch. */
 static inline __aicore__ void kl_div_any(__ubuf__ float *t, __ubuf__ float *w, __ubuf__ float *y,
                                          __ubuf__ float *a, float least, uint32_t n)
 {

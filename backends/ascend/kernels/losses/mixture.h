@@ -1,4 +1,5 @@
-/* mixture.h - the terms of the divergence of two distributions from their mixture, for jsd and softmax_jsd; see jsd.asc.c. f32 in UB. */
+/* mixture.h - the terms of the divergence of two distributions from their mixture, for jsd and
+ * softmax_jsd; see jsd.asc.c. f32 in UB. */
 #ifndef MIXTURE_H
 #define MIXTURE_H
 
@@ -7,7 +8,8 @@
 /* A quotient of two small differences: 0 / 0 must be 1, and anything else must not notice. */
 #define JSD_TINY 1e-20f
 
-/* Logarithms below this are that of 0 for f32; and exp() of no less and no more is representable. */
+/* Logarithms below this are that of 0 for f32; and exp() of no less and no more
+ * is representable. */
 #define JSD_LOWEST (-120.0f)
 #define JSD_FAR 87.0f
 
@@ -46,7 +48,8 @@ static inline __aicore__ void jsd_difference(__ubuf__ float *a, __ubuf__ float *
     ASC_THEN();
 }
 
-/* t = exp(D) - 1 = (b - 1) (D / log b), from a = D, which is used up, and b = exp(D). c: scratch. */
+/* t = exp(D) - 1 = (b - 1) (D / log b), from a = D, which is used up, and b =
+ * exp(D). c: scratch. */
 static inline __aicore__ void jsd_expm1(__ubuf__ float *t, __ubuf__ float *a, __ubuf__ float *b,
                                         __ubuf__ float *c, uint32_t n)
 {

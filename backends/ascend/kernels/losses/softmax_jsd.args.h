@@ -13,8 +13,9 @@ enum {
 enum { SOFTMAX_JSD_RING = 4 };   /* buffers of its ring, whose rows are read up to four times */
 enum { SOFTMAX_JSD_LANES = 22 }; /* times 64: numbers of a row */
 
-/* out: an ASC_ANY_ type; labels: of the rows, of which those of ignore_index count as nothing; counts: of the others, a part from each of
- * count_blocks; sums: this block's part of the sum of all losses. scale: 1 / temperature; factor: of the gradient; rest: 1 - beta. */
+/* out: an ASC_ANY_ type; labels: of the rows, of which those of ignore_index count as nothing;
+ * counts: of the others, a part from each of count_blocks; sums: this block's part of the sum of
+ * all losses. scale: 1 / temperature; factor: of the gradient; rest: 1 - beta. */
 #define SOFTMAX_JSD_GIVEN(X)   \
     X(VECTOR, dloss, float)    \
     X(MEMORY, labels, int64_t) \
@@ -55,8 +56,8 @@ enum { SOFTMAX_JSD_NUMBERS = 11 }; /* numbers of a short row */
 
 #define SOFTMAX_JSD_WRITES TG_UB_OPTION(0)
 
-/* Short rows, whose gradient is of the data's type. near: see softmax_jsd_short.asc.c. Steps: 0 copy in, 1 transpose, 2 arithmetic,
- * 3 transpose back, 4 copy out. */
+/* Short rows, whose gradient is of the data's type. near: see softmax_jsd_short.asc.c. Steps: 0
+ * copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
 #define SOFTMAX_JSD_SHORT(X)                                                                    \
     SOFTMAX_JSD_GIVEN(X)                                                                        \
     X(TENSOR, student, ASC_T)                                                                   \

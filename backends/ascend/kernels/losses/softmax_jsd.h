@@ -8,9 +8,10 @@
 #include "shared/exponentials.h"
 #include "softmax_jsd.args.h"
 
-/* Numbers of a row, 64 lanes each. Of student and teacher: MAX and SUM of exponentials, lane by lane; TOP and LOG, blocks of the
- * maximum and of the logarithm of the sum. BEST: of the teacher. MASS: the sum of the student's probabilities, which a mean of slopes is
- * divided by. LOSS: of all rows. */
+/* Numbers of a row, 64 lanes each. Of student and teacher: MAX and SUM of exponentials, lane by
+ * lane; TOP and LOG, blocks of the maximum and of the logarithm of the sum. BEST: of the
+ * teacher. MASS: the sum of the student's probabilities, which a mean of slopes is divided by.
+ * LOSS: of all rows. */
 enum {
     SJSD_MAX,
     SJSD_SUM,
@@ -55,8 +56,9 @@ static inline __aicore__ void sjsd_log_softmax(const sjsd_job *job, __ubuf__ flo
     ASC_THEN();
 }
 
-/* Slopes of a mixture in a, from logarithms u and v, which are limited: -log(1 + beta (exp(D) - 1)), D = v - u, or less -log(1 - beta)
- * -log(1 + odds exp(D)). b, c, t: scratch. ASC_THEN() is left to the caller. */
+/* Slopes of a mixture in a, from logarithms u and v, which are limited: -log(1 + beta (exp(D) -
+ * 1)), D = v - u, or less -log(1 - beta) -log(1 + odds exp(D)). b, c, t: scratch. ASC_THEN() is
+ * left to the caller. */
 static inline __aicore__ void sjsd_mixture_slopes(const sjsd_job *job, __ubuf__ float *u,
                                                   __ubuf__ float *v, __ubuf__ float *a,
                                                   __ubuf__ float *b, __ubuf__ float *c,
@@ -76,8 +78,8 @@ static inline __aicore__ void sjsd_mixture_slopes(const sjsd_job *job, __ubuf__ 
     asc_mul_scalar(a, a, -1.0f, n);
 }
 
-/* The student's probabilities in b, slopes in a; of beta 0, which has none, both probabilities' difference in a. Used up: t, c, and for
- * beta 1 u and v. */
+/* The student's probabilities in b, slopes in a; of beta 0, which has none, both probabilities'
+ * difference in a. Used up: t, c, and for beta 1 u and v. */
 static inline __aicore__ void sjsd_slopes(const sjsd_job *job, __ubuf__ float *u, __ubuf__ float *v,
                                           __ubuf__ float *a, __ubuf__ float *b, __ubuf__ float *c,
                                           __ubuf__ float *t, uint32_t n)
@@ -96,7 +98,8 @@ static inline __aicore__ void sjsd_slopes(const sjsd_job *job, __ubuf__ float *u
     ASC_THEN();
 }
 
-/* BEST, lane by lane: the largest of the teacher's logits v where the student's u is at its maximum. */
+/* BEST, lane by lane: the largest of the teacher's logits v where the student's u
+ * is at its maximum. */
 static inline __aicore__ void sjsd_best(const sjsd_job *job, uint32_t n)
 {
     ASC_WITH_BLOCK(asc_sub, job->u, job->u, sjsd_at(job, SJSD_TOP), 1, n, 0);
@@ -148,8 +151,9 @@ static inline __aicore__ void sjsd_add_slopes(const sjsd_job *job, uint32_t n)
     ASC_THEN();
 }
 
-/* MEAN of the slopes. The probabilities of a row share the rounding of their logarithms, and so does their sum: in the quotient it is gone. Where
- * nearly all slopes lie near the mean, but far from MIDDLE, it would be large beside what is left of them. */
+/* MEAN of the slopes. The probabilities of a row share the rounding of their logarithms, and so
+ * does their sum: in the quotient it is gone. Where nearly all slopes lie near the mean, but far
+ * from MIDDLE, it would be large beside what is left of them. */
 static inline __aicore__ void sjsd_set_mean(const sjsd_job *job)
 {
     __ubuf__ float *mean = sjsd_at(job, SJSD_MEAN), *mass = sjsd_at(job, SJSD_BLOCKS);
@@ -159,7 +163,8 @@ static inline __aicore__ void sjsd_set_mean(const sjsd_job *job)
     ASC_THEN();
 }
 
-/* LOSS += the terms of a piece whose logarithms are u and v, which are used up; in t if `there` already. */
+/* LOSS += the terms of a piece whose logarithms are u and v, which are used up; in t
+ * if `there` already. */
 static inline __aicore__ void sjsd_add_loss(const sjsd_job *job, int there, uint32_t n)
 {
     if (job->kind == SOFTMAX_JSD_MIXTURE)

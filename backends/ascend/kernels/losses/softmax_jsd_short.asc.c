@@ -1,14 +1,17 @@
-/* softmax_jsd_short.asc.c - softmax_jsd of rows of so few classes that they are transposed in UB (asc_short.h): arithmetic as
- * softmax_jsd.asc.c has it, of all rows of a tile at once. What is one number for a row lies in job->numbers.
+/* softmax_jsd_short.asc.c - softmax_jsd of rows of so few classes that they are transposed in UB
+ * (asc_short.h): arithmetic as softmax_jsd.asc.c has it, of all rows of a tile at once. What is one
+ * number for a row lies in job->numbers.
  *
- * Of a mixture, L = log(M/Q) = log(1 + beta (exp(D) - 1)), D = v - u, is what the slopes are the negatives of, and the loss's too. Where
- * the teacher hardly knows the student's likeliest class it is taken less log(1 - beta): log(1 + odds exp(D)). */
+ * Of a mixture, L = log(M/Q) = log(1 + beta (exp(D) - 1)), D = v - u, is what the slopes are the
+ * negatives of, and the loss's too. Where the teacher hardly knows the student's likeliest class it
+ * is taken less log(1 - beta): log(1 + odds exp(D)). */
 #include "mixture.h"
 #include "shared/asc_short.h"
 #include "softmax_jsd.args.h"
 
-/* Numbers of a row. TOP, LOG and BEST as there. FAR, NEAR: what exp(D) - 1 and exp(D) are multiplied by in L, of which one is 0; SHIFT: what L
- * lacks; MIDDLE: the slope, or of a mixture L, of the likeliest class. */
+/* Numbers of a row. TOP, LOG and BEST as there. FAR, NEAR: what exp(D) - 1 and exp(D) are
+ * multiplied by in L, of which one is 0; SHIFT: what L lacks; MIDDLE: the slope, or of a mixture L,
+ * of the likeliest class. */
 enum {
     SJSD_TOP,
     SJSD_LOG,
@@ -23,7 +26,8 @@ enum {
     SJSD_LOSS
 };
 
-/* A tile: u, v: student and teacher, lines of classes; t, a, b, c: scratch, and the gradient in c. mask: all bits of a row that counts. */
+/* A tile: u, v: student and teacher, lines of classes; t, a, b, c: scratch, and the gradient in c.
+ * mask: all bits of a row that counts. */
 typedef struct sjsd_lines {
     int64_t kind, columns, lanes;
     int loss, writes;
@@ -100,8 +104,8 @@ static inline __aicore__ void sjsd_best(const sjsd_lines *job)
 
 /* ---- a mixture ---- */
 
-/* FAR, NEAR, SHIFT and MIDDLE, from BEST, which is used up. A row is near where D is below job->near: where L is below half of
- * log(1 - beta). */
+/* FAR, NEAR, SHIFT and MIDDLE, from BEST, which is used up. A row is near where D is below
+ * job->near: where L is below half of log(1 - beta). */
 static inline __aicore__ void sjsd_set_middle(const sjsd_lines *job)
 {
     const uint32_t n = (uint32_t)job->lanes;
@@ -197,8 +201,10 @@ static inline __aicore__ void sjsd_mixture_loss(const sjsd_lines *job)
 
 /* ---- all kinds ---- */
 
-/* c = factor b (slope - MIDDLE - the row's mean of that). slope is used up. The mean is taken off twice: where nearly all slopes lie far from
- * MIDDLE, but next to each other, what is left of the first one's rounding would be large beside them. */
+/* c = factor b (slope - MIDDLE - the row's mean of that). slope is used up. The mean is taken off
+ * twice: where nearly all slopes lie far from
+ * MIDDLE, but next to each other, what is left of the first one's rounding would be
+ * large beside them. */
 static inline __aicore__ void sjsd_gradient(const sjsd_lines *job, __ubuf__ float *slope,
                                             float factor)
 {

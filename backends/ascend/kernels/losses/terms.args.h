@@ -1,5 +1,5 @@
-/* terms.args.h - what kernels are given that compute a loss of two tensors term by term, and its gradient; and the kernels that
- * count rows before and add up losses behind; see asc_args.h. */
+/* terms.args.h - what kernels are given that compute a loss of two tensors term by term, and its
+ * gradient; and the kernels that count rows before and add up losses behind; see asc_args.h. */
 #ifndef TERMS_ARGS_H
 #define TERMS_ARGS_H
 
@@ -22,11 +22,14 @@ enum {
 
 enum { TERMS_LEAST_COLUMNS = 4 }; /* of short rows with labels */
 
-/* x, y: the two tensors; d: the gradient with respect to x. each, deach: the loss of every element, and its upstream gradient; upstream:
- * the one for all. labels: rows of ignore_index count as nothing; counts: of the others, a part from each of count_blocks.
- * sums: this block's part of the sum of all losses. scale: of the gradient; term: of a loss. variant, parameter: the family's.
- * short_columns: 0, or of short rows with labels, which are taken as one, how many columns each has: a tile has whole ones.
- * Every one of the pointers but y may be NULL. Steps: 0 copy in, 1 widen, 2 compute, 3 copy out. */
+/* x, y: the two tensors; d: the gradient with respect to x. each, deach: the loss of every element,
+ * and its upstream gradient; upstream: the one for all. labels: rows of ignore_index count as
+ * nothing; counts: of the others, a part from each of count_blocks.
+ * sums: this block's part of the sum of all losses. scale: of the gradient; term: of a loss.
+ * variant, parameter: the family's.
+ * short_columns: 0, or of short rows with labels, which are taken as one, how many columns each
+ * has: a tile has whole ones. Every one of the pointers but y may be NULL. Steps: 0 copy in, 1
+ * widen, 2 compute, 3 copy out. */
 #define TERMS_GIVEN(X)                                                                            \
     X(TENSOR, x, ASC_T)                                                                           \
     X(TENSOR, y, void)                                                                            \
@@ -74,7 +77,8 @@ enum { TERMS_LEAST_COLUMNS = 4 }; /* of short rows with labels */
     X(BUFFER, part, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                            \
     X(BUFFER, counted, .per = TG_UB_FIXED, .bytes = 4096, .to = TG_UB_LAST)
 
-/* How many of the labels are not ignore_index: each block's part. pairs: the halves of labels, less those of ignore_index. */
+/* How many of the labels are not ignore_index: each block's part. pairs: the halves of labels, less
+ * those of ignore_index. */
 #define COUNT_LABELS(X)                                                                           \
     X(VECTOR, labels, int64_t)                                                                    \
     X(MEMORY, counts, float)                                                                      \

@@ -1,5 +1,6 @@
-/* terms.asc.c - around the losses that are computed term by term: rows are counted before, losses are added up behind. Each block
- * leaves its part, and the parts are added in their order: the bits do not depend on which block was done first. */
+/* terms.asc.c - around the losses that are computed term by term: rows are counted before, losses
+ * are added up behind. Each block leaves its part, and the parts are added in their order: the bits
+ * do not depend on which block was done first. */
 #include "terms.h"
 
 ASC_KERNEL count_labels_f32(ASC_PARAMS(COUNT_LABELS))

@@ -1,11 +1,13 @@
-/* terms.asc.h - a loss of two tensors term by term, and its gradient, of one type: all but the arithmetic. Included by what
- * asc_each_type.h includes, after
+/* terms.asc.h - a loss of two tensors term by term, and its gradient, of one type: all but the
+ * arithmetic. Included by what asc_each_type.h includes, after
  *
  *   #define TERMS ASC_NAME(kl_div)               the kernel
  *   #define TERMS_ARGS KL_DIV                    TERMS_GIVEN, and what the arithmetic needs
  *   #define TERMS_TILE kl_div_tile(t, g, x32, y32, ..., n)
- *                                                the arithmetic on n elements, without ASC_THEN() at the end: t = the terms, if has_terms,
- *                                                and it is scratch otherwise; g = `factor` times their derivatives, if g is not 0.
+ *                                                the arithmetic on n elements, without ASC_THEN()
+ *                                                at the end: t = the terms, if has_terms, and it is
+ *                                                scratch otherwise; g = `factor` times their
+ *                                                derivatives, if g is not 0.
  *                                                x32 and y32 may be used up
  */
 ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))

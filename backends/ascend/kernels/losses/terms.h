@@ -7,8 +7,8 @@
 #include "shared/asc_short.h"
 #include "terms.args.h"
 
-/* 1 over the number of rows that count, 0 if none does, of which each block of count_labels has left its part; 1 if there was no need to
- * count. copy: scratch. */
+/* 1 over the number of rows that count, 0 if none does, of which each block of count_labels has
+ * left its part; 1 if there was no need to count. copy: scratch. */
 static inline __aicore__ float terms_share(__gm__ float *counts, __ubuf__ float *copy,
                                            int64_t blocks)
 {
@@ -22,7 +22,8 @@ static inline __aicore__ float terms_share(__gm__ float *counts, __ubuf__ float 
     return n != 0.0f ? 1.0f / n : 0.0f;
 }
 
-/* ignore_index in each second word of 64 and the next, as terms_kept() takes it. Ends with ASC_THEN(). */
+/* ignore_index in each second word of 64 and the next, as terms_kept() takes it.
+ * Ends with ASC_THEN(). */
 static inline __aicore__ void terms_pattern(__ubuf__ int32_t *ignored, int64_t ignore_index)
 {
     asc_duplicate(ignored, (int32_t)ignore_index, ASC_LANES);
@@ -33,7 +34,8 @@ static inline __aicore__ void terms_pattern(__ubuf__ int32_t *ignored, int64_t i
     ASC_THEN();
 }
 
-/* kept = 1, or 0 for a label that is ignored. Labels are compared as pairs of 32 bits: a difference of integers that is not 0 is none as
+/* kept = 1, or 0 for a label that is ignored. Labels are compared as pairs of 32 bits: a difference
+ * of integers that is not 0 is none as
  * f32 either. pairs: scratch for two floats a label. Ends with ASC_THEN(). */
 static inline __aicore__ void terms_kept(__ubuf__ float *kept, __ubuf__ int64_t *labels,
                                          __ubuf__ float *pairs, __ubuf__ int32_t *ignored,
@@ -65,8 +67,8 @@ static inline __aicore__ void terms_mask(__ubuf__ int32_t *mask, __ubuf__ int64_
     ASC_THEN();
 }
 
-/* The same of each of n elements of `rows` rows, each of which row_of has the bytes to its row. kept: scratch for a word a row. ASC_THEN()
- * is left to the caller. */
+/* The same of each of n elements of `rows` rows, each of which row_of has the bytes to its row.
+ * kept: scratch for a word a row. ASC_THEN() is left to the caller. */
 static inline __aicore__ void
 terms_mask_elements(__ubuf__ int32_t *mask, __ubuf__ int32_t *kept, __ubuf__ int64_t *labels,
                     __ubuf__ int32_t *row_of, __ubuf__ int32_t *ignored, uint32_t rows, uint32_t n)

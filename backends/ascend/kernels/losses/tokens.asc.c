@@ -1,5 +1,5 @@
-/* tokens.asc.c - what goes before the rows of selective_log_softmax: a mask that becomes a part of the targets, and positions that
- * have no token. */
+/* tokens.asc.c - what goes before the rows of selective_log_softmax: a mask that becomes a part of
+ * the targets, and positions that have no token. */
 #include "terms.h"
 #include "tokens.args.h"
 

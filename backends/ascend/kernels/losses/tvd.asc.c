@@ -1,9 +1,10 @@
-/* tvd.asc.c - d = |p - q|, halved by `scale` and `term`, and its gradient, the sign of p - q. Arithmetic is f32 in UB. */
+/* tvd.asc.c - d = |p - q|, halved by `scale` and `term`, and its gradient, the sign of p - q.
+ * Arithmetic is f32 in UB. */
 #include "terms.h"
 #include "tvd.args.h"
 
-/* The steps from -1 to 0 and from 0 to 1 beside p = q are cut out of a line so steep that any difference is at one of its ends. A
- * NaN stays one. */
+/* The steps from -1 to 0 and from 0 to 1 beside p = q are cut out of a line so steep that any
+ * difference is at one of its ends. A NaN stays one. */
 static inline __aicore__ void tvd_tile(__ubuf__ float *t, __ubuf__ float *g, __ubuf__ float *p,
                                        __ubuf__ float *q, float factor, uint32_t n)
 {

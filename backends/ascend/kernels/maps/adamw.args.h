@@ -9,7 +9,8 @@
 #define ADAMW_GRAD_SAME TG_UB_OPTION(2) /* grad is of the parameters' type */
 #define ADAMW_GRAD_WIDE TG_UB_OPTION(3) /* grad is f32, the parameters are of 16 bits */
 
-/* Steps: 0 copy in, 1 widen and compute, 2 copy out. What is read and written stays in one buffer. */
+/* Steps: 0 copy in, 1 widen and compute, 2 copy out. What is read and written
+ * stays in one buffer. */
 #define ADAMW(X)                                                                              \
     X(TENSOR, param, ASC_T)                                                                   \
     X(TENSOR, grad, void)                                                                     \

@@ -2,7 +2,8 @@
 #include "adamw.args.h"
 #include "shared/asc_common.h"
 
-/* The numbers of a step, as the host has reduced them. squares: gradients are divided by its root; 0: by nothing. */
+/* The numbers of a step, as the host has reduced them. squares: gradients are divided by its
+ * root; 0: by nothing. */
 typedef struct adamw_numbers {
     float squares, scale, beta1, rest1, beta2, rest2, keep, step, root, eps;
 } adamw_numbers;

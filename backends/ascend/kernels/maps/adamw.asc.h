@@ -1,6 +1,7 @@
 /* adamw.asc.h - the kernel of one type, that of the parameters; see asc_each_type.h. */
 
-/* The gradient as f32: where it was copied to if it is f32, else in `wide`. ASC_THEN() is left to the caller. */
+/* The gradient as f32: where it was copied to if it is f32, else in `wide`. ASC_THEN() is
+ * left to the caller. */
 static inline __aicore__ __ubuf__ float *ASC_NAME(adamw_grad)(uint64_t in, __ubuf__ float *wide,
                                                               int64_t is_f32, uint32_t n)
 {

@@ -6,9 +6,10 @@
 
 #define GEGLU_EXACT TG_UB_OPTION(0)
 
-/* Steps: 0 copy in, 1 magnitudes, 2 exponent, 3 quotient, 4 gelu, 5 product and copy out, from where gate was. Of two
- * sources of one instruction, one lies LOW, one HIGH. What the LOW ones are computed with or become lies behind what is
- * copied, in another bank: there, a result does not meet what is being read. */
+/* Steps: 0 copy in, 1 magnitudes, 2 exponent, 3 quotient, 4 gelu, 5 product and copy out, from
+ * where gate was. Of two sources of one instruction, one lies LOW, one HIGH. What the LOW ones are
+ * computed with or become lies behind what is copied, in another bank: there, a result does not
+ * meet what is being read. */
 #define GEGLU_FORWARD(X)                                                                          \
     X(TENSOR, gate, ASC_T)                                                                        \
     X(TENSOR, up, ASC_T)                                                                          \
@@ -52,8 +53,8 @@
     X(BUFFER, coefficients, .per = TG_UB_FIXED, .bytes = 9 * 32, .to = TG_UB_LAST,                \
       .when = GEGLU_EXACT)
 
-/* Short rows of gate and up side by side: see asc_halves.asc.h. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4
- * copy out. */
+/* Short rows of gate and up side by side: see asc_halves.asc.h. Steps: 0 copy in, 1 transpose, 2
+ * arithmetic, 3 transpose back, 4 copy out. */
 #define GEGLU_HALVES(X)                                                            \
     ASC_SHORT_PLANNED(X)                                                           \
     ASC_HALF_BUFFERS(X)                                                            \

@@ -1,9 +1,10 @@
 /* geglu_exact.h - gelu(a) = a Phi(a), on f32 in UB.
  *
- * With m = |a|, Phi(-m) = lead e p(m) / q(m), e = exp(-m^2 / 2), p and q monic. The first three fits are minimax for the
- * relative error in m < 14.3, of 2^-16, 2^-24 and 2^-27. That of f16 has 2^-20, growing with m^2 from m = 1.4 on as what
- * the rounding of a gate does to the result, and ends at m = 7.3: beyond, the largest up makes the smallest number of f16
- * of it. Each type's results are as exact with its own fit as its rounding lets one see. */
+ * With m = |a|, Phi(-m) = lead e p(m) / q(m), e = exp(-m^2 / 2), p and q monic. The first three
+ * fits are minimax for the relative error in m < 14.3, of 2^-16, 2^-24 and 2^-27. That of f16 has
+ * 2^-20, growing with m^2 from m = 1.4 on as what the rounding of a gate does to the result, and
+ * ends at m = 7.3: beyond, the largest up makes the smallest number of f16 of it. Each type's
+ * results are as exact with its own fit as its rounding lets one see. */
 #ifndef GEGLU_EXACT_H
 #define GEGLU_EXACT_H
 
@@ -13,8 +14,8 @@ enum { GELU_P = 4, GELU_Q = 5 };
 
 typedef struct gelu_fit {
     int p_degree, q_degree;
-    /* So that nothing is flushed that the result does not flush: e as the square of exp(-m^2 / 4), or exp(shift) times
-     * as large, and lead as much smaller. */
+    /* So that nothing is flushed that the result does not flush: e as the square of exp(-m^2 / 4),
+     * or exp(shift) times as large, and lead as much smaller. */
     int roots;
     float shift;
     float lead;
@@ -90,8 +91,8 @@ static inline __aicore__ void gelu_constants(const gelu_fit *fit, __ubuf__ float
 /* p = p m + c, c a block: a repeat form, in counter mode as long as a tile */
 #define GELU_STEP(p, m, c, block) asc_mul_add(p, m, (c) + 8 * (block), 1, 1, 1, 0, 8, 8, 0)
 
-/* m: |a|, limited. On return x is exp(-m^2 / 4), or e, p = scale p(m) and q = q(m). A scale other than 1 needs a q of
- * higher degree than p. */
+/* m: |a|, limited. On return x is exp(-m^2 / 4), or e, p = scale p(m) and q = q(m). A scale other
+ * than 1 needs a q of higher degree than p. */
 static inline __aicore__ void gelu_normal(const gelu_fit *fit, float scale, __ubuf__ float *p,
                                           __ubuf__ float *x, __ubuf__ float *m, __ubuf__ float *q,
                                           __ubuf__ float *c, uint32_t n)
@@ -116,8 +117,10 @@ static inline __aicore__ void gelu_normal(const gelu_fit *fit, float scale, __ub
     asc_set_mask_norm();
 }
 
-/* h = |gate|, limited, and max(gate, 0), with a product with 0 that makes NaN of -infinity, as the definition
- * does. f32 and f16: max(gate, 0) where gate is; bf16, which has no arithmetic: in r. scratch: as large as gate. */
+/* h = |gate|, limited, and max(gate, 0), with a product with 0 that makes NaN of
+ * -infinity, as the definition
+ * does. f32 and f16: max(gate, 0) where gate is; bf16, which has no arithmetic: in r. scratch:
+ * as large as gate. */
 static inline __aicore__ void gelu_parts_f32(__ubuf__ float *h, __ubuf__ float *r,
                                              __ubuf__ float *gate, __ubuf__ float *scratch,
                                              __ubuf__ float *c, uint32_t n)
@@ -226,7 +229,8 @@ static inline __aicore__ float gelu_bell_scale(const gelu_fit *fit)
     return fit->roots ? 2.506628275f : 2.506628275f * 0x1p12f;
 }
 
-/* a: gate; q: scratch. On return m is the density, p = Phi(-|a|), and r is 1 where a is positive, else 0. */
+/* a: gate; q: scratch. On return m is the density, p = Phi(-|a|), and r is 1 where a is
+ * positive, else 0. */
 static inline __aicore__ void gelu_bells(const gelu_fit *fit, __ubuf__ float *m, __ubuf__ float *p,
                                          __ubuf__ float *r, __ubuf__ float *a, __ubuf__ float *q,
                                          __ubuf__ float *x, __ubuf__ float *c, uint32_t n)

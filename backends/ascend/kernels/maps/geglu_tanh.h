@@ -8,7 +8,8 @@
 #define GELU_LINEAR 0.7978845608f
 #define GELU_CUBIC 0.0356774081f
 
-/* a: gate; h, e: scratch. h becomes s: with h = exp(w), s = h h / (1 + h h). From w = 9 on it is 1. */
+/* a: gate; h, e: scratch. h becomes s: with h = exp(w), s = h h / (1 + h h). From
+ * w = 9 on it is 1. */
 static inline __aicore__ void gelu_sigmoid(__ubuf__ float *h, __ubuf__ float *a, __ubuf__ float *e,
                                            uint32_t n)
 {
@@ -34,7 +35,8 @@ static inline __aicore__ void gelu_sigmoid(__ubuf__ float *h, __ubuf__ float *a,
     ASC_THEN();
 }
 
-/* g: dy, a: gate; q, w, h: scratch. With h = exp(min(w, 0)), k = exp(-max(w, 0)) and d = 1 + (h k)^2,
+/* g: dy, a: gate; q, w, h: scratch. With h = exp(min(w, 0)), k = exp(-max(w, 0))
+ * and d = 1 + (h k)^2,
  *   s = h h / d,   1 - s = k k / d:   g becomes dy s, and k (1 - s) u'.
  * Of u', a^2 is limited where s is 0 or 1, so that it stays finite. */
 static inline __aicore__ void gelu_slopes(__ubuf__ float *g, __ubuf__ float *k, __ubuf__ float *a,
@@ -75,7 +77,8 @@ static inline __aicore__ void gelu_slopes(__ubuf__ float *g, __ubuf__ float *k, 
     ASC_THEN();
 }
 
-/* The products behind it: dup = a dy s; k becomes dy gelu'(a) = dy s + dup (1 - s) u'. dup may be a. */
+/* The products behind it: dup = a dy s; k becomes dy gelu'(a) = dy s + dup (1 - s)
+ * u'. dup may be a. */
 static inline __aicore__ void gelu_tanh_products(__ubuf__ float *dup, __ubuf__ float *k,
                                                  __ubuf__ float *g, __ubuf__ float *a, uint32_t n)
 {

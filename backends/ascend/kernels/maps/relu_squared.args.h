@@ -1,4 +1,5 @@
-/* relu_squared.args.h - what the kernels of relu_squared are given; see asc_args.h. Steps: 0 copy in, 1 widen and compute, 2 copy out. */
+/* relu_squared.args.h - what the kernels of relu_squared are given; see asc_args.h. Steps: 0 copy
+ * in, 1 widen and compute, 2 copy out. */
 #ifndef RELU_SQUARED_ARGS_H
 #define RELU_SQUARED_ARGS_H
 

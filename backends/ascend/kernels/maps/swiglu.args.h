@@ -1,11 +1,12 @@
-/* swiglu.args.h - what the kernels of swiglu are given; see asc_args.h. Of two sources of one instruction one lies LOW, one HIGH. */
+/* swiglu.args.h - what the kernels of swiglu are given; see asc_args.h. Of two sources of one
+ * instruction one lies LOW, one HIGH. */
 #ifndef SWIGLU_ARGS_H
 #define SWIGLU_ARGS_H
 
 #include "shared/asc_args.h"
 
-/* Steps: 0 copy in, 1 scale (and widen), 2 exponents, 3 products, 4 quotient, 5 copy out. For f32 the buffers copied into serve as
- * gate32 and up32. */
+/* Steps: 0 copy in, 1 scale (and widen), 2 exponents, 3 products, 4 quotient, 5 copy out. For f32
+ * the buffers copied into serve as gate32 and up32. */
 #define SWIGLU_FORWARD(X)                                                                          \
     X(TENSOR, gate, ASC_T)                                                                         \
     X(TENSOR, up, ASC_T)                                                                           \
@@ -58,8 +59,9 @@
     X(BUFFER, y, .from = 1, .to = 5, .copies = 2)   \
     X(BUFFER, result, .bytes = 4, .from = 1, .to = 5, .when = TG_UB_16BIT)
 
-/* Short rows of gate and up side by side, as one of `columns`; so are dgate and dup. The others have half the columns. Steps: 0 copy in,
- * 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
+/* Short rows of gate and up side by side, as one of `columns`; so are dgate and dup. The
+ * others have half the columns. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose
+ * back, 4 copy out. */
 #define SWIGLU_HALVES(X)                              \
     ASC_SHORT_PLANNED(X)                              \
     ASC_HALF_BUFFERS(X)                               \

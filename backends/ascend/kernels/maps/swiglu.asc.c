@@ -1,8 +1,10 @@
-/* swiglu.asc.c - y = u s up d with u = gate g and s = 1 / (1 + exp(-u)), and its gradients. Arithmetic is f32 in UB.
+/* swiglu.asc.c - y = u s up d with u = gate g and s = 1 / (1 + exp(-u)), and its gradients.
+ * Arithmetic is f32 in UB.
  *
  * s is never a difference and never overflows: with h = exp(min(u, 0) / 2),
  *   s = h h / (1 + exp(-|u|)),
- * and h is multiplied in twice, apart, so that far out nothing is flushed that the result does not flush. */
+ * and h is multiplied in twice, apart, so that far out nothing is flushed that the
+ * result does not flush. */
 #include "shared/asc_short.h"
 #include "swiglu.args.h"
 
@@ -33,7 +35,8 @@ static inline __aicore__ void swiglu_forward_tile(__ubuf__ float *y, __ubuf__ fl
     ASC_THEN();
 }
 
-/* g: dy, a: gate, u: up, all used up; h, k, e: scratch; dgate may be g and dup a; y: the forward's result, or NULL. With
+/* g: dy, a: gate, u: up, all used up; h, k, e: scratch; dgate may be g and dup a; y: the forward's
+ * result, or NULL. With
  * k = exp(-max(u, 0)) and d = 1 + h h k,
  *   exp(-|u|) = h h k,   1 - s = k / d,   d(u s)/du = s (1 + u (1 - s)) = h h (d + u k) / d^2. */
 static inline __aicore__ void swiglu_backward_tile(__ubuf__ float *dgate, __ubuf__ float *dup,

@@ -18,7 +18,8 @@ enum { DYT_PARTIAL = 128 }; /* floats from a block's part of dalpha to the next 
     X(I64, gamma_f32)        \
     X(I64, beta_f32)
 
-/* Steps: 0 copy in, 1 widen, 2 tanh, 3 gamma and beta, 4 copy out. Of two sources of one instruction one lies LOW, one HIGH. */
+/* Steps: 0 copy in, 1 widen, 2 tanh, 3 gamma and beta, 4 copy out. Of two sources of one
+ * instruction one lies LOW, one HIGH. */
 #define DYT_FORWARD(X)                                                                           \
     DYT_FORWARD_GIVEN(X)                                                                         \
     X(GRID, rows, columns, tile_rows, tile_columns)                                              \

@@ -1,9 +1,10 @@
-/* dyt.asc.c - y = tanh(alpha x) gamma + beta, and its gradients: with t = tanh(alpha x) and h = dy gamma (1 - t^2)
+/* dyt.asc.c - y = tanh(alpha x) gamma + beta, and its gradients: with t = tanh(alpha x) and h
+ * = dy gamma (1 - t^2)
  *   dx = alpha h,   dalpha = sum of x h,   dgamma = sum over rows of dy t,   dbeta = that of dy.
  * Arithmetic is f32 in UB.
  *
- * A block goes down strips of columns, whose gamma and beta, and sums, stay in UB. Blocks' sums are added by
- * kernels/sums/partials.asc.c. */
+ * A block goes down strips of columns, whose gamma and beta, and sums, stay in UB. Blocks' sums are
+ * added by kernels/sums/partials.asc.c. */
 #include "dyt.args.h"
 #include "norm.h"
 #include "shared/asc_rows.h"
@@ -11,7 +12,8 @@
 /* Beyond it tanh is 1 and its slope 0, also as f32; exp(u) is finite. */
 #define DYT_FAR 80.0f
 
-/* e = -2 / (E + 1), E = exp(2u), which may be infinite; its root is left in c: the slope is (e c)^2. two: eight times -2. */
+/* e = -2 / (E + 1), E = exp(2u), which may be infinite; its root is left in c: the slope is (e
+ * c)^2. two: eight times -2. */
 static inline __aicore__ void dyt_quotient(__ubuf__ float *e, __ubuf__ float *u, __ubuf__ float *c,
                                            __ubuf__ float *two, uint32_t n)
 {
@@ -27,7 +29,8 @@ static inline __aicore__ void dyt_quotient(__ubuf__ float *e, __ubuf__ float *u,
     ASC_THEN();
 }
 
-/* t = 1 + e, which is tanh u. Near zero that cancels, so it is held between two sums of the series. t may be e; h, c: scratch. */
+/* t = 1 + e, which is tanh u. Near zero that cancels, so it is held between two sums of the series.
+ * t may be e; h, c: scratch. */
 static inline __aicore__ void dyt_tanh(__ubuf__ float *t, __ubuf__ float *e, __ubuf__ float *u,
                                        __ubuf__ float *h, __ubuf__ float *c, uint32_t n)
 {
@@ -65,8 +68,9 @@ static inline __aicore__ void dyt_argument(__ubuf__ float *u, __ubuf__ float *x,
     ASC_THEN();
 }
 
-/* What a tile is computed with: rows of columns, or, of short rows, lines (asc_short.h), the first `count` lanes of which are there. by,
- * plus: gamma and beta, a value a column or a block a line; plus may be NULL. dg, db, da: sums, or NULL. two: eight times -2. */
+/* What a tile is computed with: rows of columns, or, of short rows, lines (asc_short.h), the first
+ * `count` lanes of which are there. by, plus: gamma and beta, a value a column or a block a line;
+ * plus may be NULL. dg, db, da: sums, or NULL. two: eight times -2. */
 typedef struct dyt_tile {
     __ubuf__ float *by, *plus, *dg, *db, *da, *two;
     __ubuf__ float *t, *u, *h, *c, *slope; /* scratch */

@@ -1,7 +1,8 @@
 /* dyt.asc.h - the kernels of one type; see asc_each_type.h. */
 #include "shared/asc_columns.asc.h"
 
-/* gamma's and beta's parts of a strip, when what was computed with the last ones has ended. ASC_THEN() is left to the caller. */
+/* gamma's and beta's parts of a strip, when what was computed with the last ones has ended.
+ * ASC_THEN() is left to the caller. */
 static inline __aicore__ void ASC_NAME(dyt_vectors)(const dyt_tile *d, int64_t staged_at,
                                                     __gm__ void *gamma, int64_t gamma_f32,
                                                     __gm__ void *beta, int64_t beta_f32, asc_tile t)

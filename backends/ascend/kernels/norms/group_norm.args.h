@@ -4,8 +4,9 @@
 
 #include "shared/asc_args.h"
 
-/* A group is `width` channels of `lines` lines of `columns` elements; there are `groups` of them in each of `batches`. Strides are those
- * of a batch and of a line, in elements; lines follow each other through channels and groups. part: 1 / elements of a group. */
+/* A group is `width` channels of `lines` lines of `columns` elements; there are `groups` of them in
+ * each of `batches`. Strides are those of a batch and of a line, in elements; lines follow each
+ * other through channels and groups. part: 1 / elements of a group. */
 #define GROUP_NORM_SHAPE(X)                         \
     X(GRID, rows, columns, tile_rows, tile_columns) \
     X(I64, batches)                                 \
@@ -29,7 +30,8 @@
     X(I64, bias_f32)                \
     X(F32, eps)
 
-/* Steps: 0 copy in, 1 widen, 2 moments, 3 normalise, 4 copy out. Of two sources of one instruction one lies LOW, one HIGH. */
+/* Steps: 0 copy in, 1 widen, 2 moments, 3 normalise, 4 copy out. Of two sources of one instruction
+ * one lies LOW, one HIGH. */
 #define GROUP_NORM_FORWARD(X)                                                                   \
     GROUP_NORM_FORWARD_GIVEN(X)                                                                 \
     GROUP_NORM_SHAPE(X)                                                                         \
@@ -67,8 +69,8 @@
     X(I64, dx_line)                  \
     X(I64, weight_f32)
 
-/* dweights, dbiases: of each batch a sum for each channel, or NULL. Steps: 0 copy in, 1 widen, 2 products and their sums, 3 dx, 4 copy
- * out. */
+/* dweights, dbiases: of each batch a sum for each channel, or NULL. Steps: 0 copy in, 1 widen, 2
+ * products and their sums, 3 dx, 4 copy out. */
 #define GROUP_NORM_BACKWARD(X)                                                                   \
     GROUP_NORM_BACKWARD_GIVEN(X)                                                                 \
     GROUP_NORM_SHAPE(X)                                                                          \
@@ -95,8 +97,9 @@
     X(BUFFER, mean, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2)              \
     X(BUFFER, rstd, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2)
 
-/* Whole groups, several in a tile: `beside` groups of a batch, or all of them of `together` batches. A task is such a strip of groups in
- * one of `shares` of all batches; what belongs to its channels stays in UB. Rows are lines. Tables are of asc_runs.h. */
+/* Whole groups, several in a tile: `beside` groups of a batch, or all of them of `together`
+ * batches. A task is such a strip of groups in one of `shares` of all batches; what belongs to its
+ * channels stays in UB. Rows are lines. Tables are of asc_runs.h. */
 #define GROUP_NORM_ROWS(X)                                                           \
     GROUP_NORM_SHAPE(X)                                                              \
     X(I64, beside)                                                                   \
@@ -129,8 +132,8 @@
     X(BUFFER, values, .bytes = 4, .every = 64, .to = TG_UB_LAST)                                \
     X(BUFFER, of_group, .bytes = 32, .every = 64, .to = TG_UB_LAST)
 
-/* dweights, dbiases: of each share a sum for each channel, or NULL. Steps: 0 copy in, 1 widen, 2 products and their sums, 3 dx,
- * 4 copy out. */
+/* dweights, dbiases: of each share a sum for each channel, or NULL. Steps: 0 copy in, 1 widen, 2
+ * products and their sums, 3 dx, 4 copy out. */
 #define GROUP_NORM_BACKWARD_ROWS(X)                                                              \
     GROUP_NORM_BACKWARD_GIVEN(X)                                                                 \
     GROUP_NORM_ROWS(X)                                                                           \
@@ -155,9 +158,10 @@
 
 enum { GROUP_NORM_CHANNELS = 2048 }; /* at most, where groups are short rows */
 
-/* Groups of so few elements that each is a lane, of tensors without gaps: `groups` of them in a batch, of `width` channels each, and a
- * multiple of `groups` in a tile. Weights of the channels are lines beside the tile's. Steps: 0 copy in, 1 transpose, 2 arithmetic,
- * 3 transpose back, 4 copy out. */
+/* Groups of so few elements that each is a lane, of tensors without gaps: `groups` of them in a
+ * batch, of `width` channels each, and a multiple of `groups` in a tile. Weights of the
+ * channels are lines beside the tile's. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3
+ * transpose back, 4 copy out. */
 #define GROUP_NORM_LANES(X)                                                \
     X(BUFFER, mean, .per = TG_UB_COLUMN, .bytes = 4, .to = 4, .copies = 2) \
     X(BUFFER, rstd, .per = TG_UB_COLUMN, .bytes = 4, .to = 4, .copies = 2) \

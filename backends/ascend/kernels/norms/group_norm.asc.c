@@ -1,12 +1,14 @@
-/* group_norm.asc.c - y = (x - mean) rstd weight + bias with the mean and the variance of a group of channels, and its gradients: with
+/* group_norm.asc.c - y = (x - mean) rstd weight + bias with the mean and the variance of a group of
+ * channels, and its gradients: with
  * n = (x - mean) rstd and m = dy weight
  *   dx = rstd (m - n mean(m n) - mean(m)),
  *   dweight = sum of dy n,   dbias = sum of dy, of each channel.
  * Arithmetic is f32 in UB.
  *
- * A group is a block's. It is gone through twice in tiles of several lines or of pieces of one: the second time they are found in L2. A
- * channel's sums of a batch are written to memory, where kernels/sums/partials.asc.c adds those of all batches in their order. Groups that
- * fit in UB have kernels of their own, group_norm_rows.asc.c. */
+ * A group is a block's. It is gone through twice in tiles of several lines or of pieces of one: the
+ * second time they are found in L2. A channel's sums of a batch are written to memory, where
+ * kernels/sums/partials.asc.c adds those of all batches in their order. Groups that fit in UB have
+ * kernels of their own, group_norm_rows.asc.c. */
 #include "group_norm.args.h"
 #include "norm.h"
 
@@ -14,13 +16,15 @@ typedef struct group_norm_shape {
     int64_t width, lines, columns, tile_rows, tile_columns;
 } group_norm_shape;
 
-/* A tile of a group: lines from `line` on. Tiles of the same channels are a set; there are `values` channels in one. */
+/* A tile of a group: lines from `line` on. Tiles of the same channels are a set; there are
+ * `values` channels in one. */
 typedef struct group_norm_tile {
     int64_t line, rows, column, columns, pitch, channel, values;
     int first, last; /* of its set */
 } group_norm_tile;
 
-/* Channels of one line lie side by side in a tile. Of several lines each, each channel has tiles of its own. */
+/* Channels of one line lie side by side in a tile. Of several lines each, each channel has
+ * tiles of its own. */
 static inline __aicore__ int64_t group_norm_rows_of(const group_norm_shape *s)
 {
     return s->lines == 1 ? s->width : s->lines;
@@ -99,7 +103,8 @@ static inline __aicore__ void group_norm_add(__ubuf__ float *numbers, int place,
     ASC_THEN();
 }
 
-/* q = x - the mean of the first tile, and the sums of x and of q^2 of all so far. x is used up; values: scratch. */
+/* q = x - the mean of the first tile, and the sums of x and of q^2 of all so far. x is used
+ * up; values: scratch. */
 static inline __aicore__ void group_norm_moments(const norm_rows *r, __ubuf__ float *numbers,
                                                  __ubuf__ float *x, __ubuf__ float *q,
                                                  __ubuf__ float *values, int first,

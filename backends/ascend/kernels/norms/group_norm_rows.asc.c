@@ -1,5 +1,6 @@
-/* group_norm_rows.asc.c - group_norm of groups that fit in UB whole, several in a tile. A row of it is a line; what belongs to rows, channels
- * and groups are runs of numbers (asc_runs.h). Formulas: group_norm.asc.c. */
+/* group_norm_rows.asc.c - group_norm of groups that fit in UB whole, several in a tile. A row of it
+ * is a line; what belongs to rows, channels and groups are runs of numbers (asc_runs.h). Formulas:
+ * group_norm.asc.c. */
 #include "group_norm.args.h"
 #include "norm.h"
 #include "shared/asc_runs.h"
@@ -75,7 +76,8 @@ static inline __aicore__ void group_rows_out(__gm__ void *y, uint64_t src, int64
                           t->columns * size, line * size, t->pitch * size);
 }
 
-/* The number of each row's group: in `rows`, or where groups are rows as it is. ASC_THEN() is left to the caller. */
+/* The number of each row's group: in `rows`, or where groups are rows as it is. ASC_THEN() is
+ * left to the caller. */
 static inline __aicore__ __ubuf__ float *group_of_rows(__ubuf__ float *rows,
                                                        __ubuf__ float *numbers,
                                                        __ubuf__ float *group_of, int64_t lines,
@@ -87,7 +89,8 @@ static inline __aicore__ __ubuf__ float *group_of_rows(__ubuf__ float *rows,
     return rows;
 }
 
-/* Sums of the rows of a strip to sums of its channels, of which `channels` are a batch's. at: room for offsets. */
+/* Sums of the rows of a strip to sums of its channels, of which `channels` are a batch's. at:
+ * room for offsets. */
 typedef struct group_sums {
     __ubuf__ float *numbers, *spare, *lines;
 } group_sums;

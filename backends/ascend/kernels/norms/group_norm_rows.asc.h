@@ -1,7 +1,8 @@
 /* group_norm_rows.asc.h - the kernels of one type; see asc_each_type.h. */
 #include "shared/asc_columns.asc.h"
 
-/* A parameter of the strip's channels, or what stands for it, as a number of each row. at, scratch: as many floats. */
+/* A parameter of the strip's channels, or what stands for it, as a number of each row. at,
+ * scratch: as many floats. */
 static inline __aicore__ void
 ASC_NAME(group_rows_parameter)(__ubuf__ float *values, uint64_t staged, __gm__ void *vector,
                                int64_t is_f32, float instead, const group_strip *s, int64_t width,

@@ -1,5 +1,6 @@
-/* group_norm_short.asc.c - group_norm of groups of so few elements that they are transposed in UB (asc_short.h): a lane is a group, and what
- * belongs to its channels goes down the same lane. Formulas: group_norm.asc.c. */
+/* group_norm_short.asc.c - group_norm of groups of so few elements that they are transposed in UB
+ * (asc_short.h): a lane is a group, and what belongs to its channels goes down the same lane.
+ * Formulas: group_norm.asc.c. */
 #include "group_norm.args.h"
 #include "norm.h"
 
@@ -20,7 +21,8 @@ static inline __aicore__ group_lines group_lines_of(int64_t columns, int64_t lan
     return g;
 }
 
-/* Lines of the channels of each lane's group, from a number of each channel. at: offsets, of a line; scratch: of another. */
+/* Lines of the channels of each lane's group, from a number of each channel. at: offsets, of a
+ * line; scratch: of another. */
 static inline __aicore__ void group_lines_spread(const group_lines *g, __ubuf__ float *lines,
                                                  __ubuf__ float *values, __ubuf__ int32_t *at,
                                                  __ubuf__ float *scratch)
@@ -42,7 +44,8 @@ static inline __aicore__ void group_lines_spread(const group_lines *g, __ubuf__ 
     ASC_BY_COLUMN(op, (tile) + w_ * (g)->each * (g)->lanes, (tile) + w_ * (g)->each * (g)->lanes, \
                   (lines) + w_ * (g)->lanes, (g)->each, (g)->lanes)
 
-/* sums, lines of the channels, += the tile, of which the first `count` lanes are there. ASC_THEN() is left to the caller. */
+/* sums, lines of the channels, += the tile, of which the first `count` lanes are there. ASC_THEN()
+ * is left to the caller. */
 static inline __aicore__ void group_lines_add(const group_lines *g, __ubuf__ float *sums,
                                               __ubuf__ float *tile, int64_t count)
 {
@@ -54,8 +57,9 @@ static inline __aicore__ void group_lines_add(const group_lines *g, __ubuf__ flo
         ASC_DOWN(asc_add, sums + w * g->lanes, tile + w * g->each * g->lanes, g->each, g->lanes);
 }
 
-/* The block's sums to memory: transposed by `turned`, of so many columns, a row has the channels of one group, and of all groups in turn.
- * They are folded until `rest` numbers for each channel are left. rows: room for all. */
+/* The block's sums to memory: transposed by `turned`, of so many columns, a row has the channels of
+ * one group, and of all groups in turn. They are folded until `rest` numbers for each channel are
+ * left. rows: room for all. */
 static inline __aicore__ void group_lines_out(const group_lines *g, const asc_short *turned,
                                               __gm__ float *to, __ubuf__ float *rows,
                                               __ubuf__ float *sums, int64_t rest)

@@ -21,7 +21,8 @@
     X(F32, part)                    \
     X(F32, eps)
 
-/* Steps: 0 copy in, 1 widen, 2 moments, 3 normalise, 4 copy out. Of two sources of one instruction one lies LOW, one HIGH. */
+/* Steps: 0 copy in, 1 widen, 2 moments, 3 normalise, 4 copy out. Of two sources of one instruction
+ * one lies LOW, one HIGH. */
 #define LAYER_NORM_FORWARD(X)                                                                      \
     LAYER_NORM_FORWARD_GIVEN(X)                                                                    \
     X(GRID, rows, columns, tile_rows, tile_columns)                                                \
@@ -61,7 +62,8 @@
     X(I64, weight_f32)               \
     X(F32, part)
 
-/* Steps: 0 copy in, 1 widen and normalise, 2 add to the columns' sums, 3 products and their sums, 4 dx, 5 copy out. */
+/* Steps: 0 copy in, 1 widen and normalise, 2 add to the columns' sums, 3 products and their sums,
+ * 4 dx, 5 copy out. */
 #define LAYER_NORM_BACKWARD(X)                                                                    \
     LAYER_NORM_BACKWARD_GIVEN(X)                                                                  \
     X(GRID, rows, columns, tile_rows, tile_columns)                                               \
@@ -92,8 +94,8 @@
     X(BUFFER, sums, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)                \
     X(BUFFER, products, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)
 
-/* dweight and dbias alone, where rows are in pieces: `groups` blocks share the rows of a strip of columns. Steps: 0 copy in, 1 widen
- * and normalise, 2 add. */
+/* dweight and dbias alone, where rows are in pieces: `groups` blocks share the rows of a strip of
+ * columns. Steps: 0 copy in, 1 widen and normalise, 2 add. */
 #define LAYER_NORM_COLUMNS(X)                                                                     \
     X(TENSOR, dy, ASC_T)                                                                          \
     X(TENSOR, x, ASC_T)                                                                           \

@@ -1,15 +1,19 @@
-/* layer_norm.asc.c - y = (x - mean) rstd weight + bias, and its gradients: with n = (x - mean) rstd and m = dy weight
+/* layer_norm.asc.c - y = (x - mean) rstd weight + bias, and its gradients: with n = (x - mean)
+ * rstd and m = dy weight
  *   dx = rstd (m - n mean(m n) - mean(m)),   dweight = sum over rows of dy n,   dbias = that of dy.
  * Arithmetic is f32 in UB.
  *
- * One kernel each way. Whole rows, several if they are short, stay in UB between their sums and what is written. A wider row is gone
- * through twice in pieces: the second time it is found in L2. The sums over rows of wide ones have a kernel of their own, which
- * goes down strips of columns. Blocks' sums are added by kernels/sums/partials.asc.c. */
+ * One kernel each way. Whole rows, several if they are short, stay in UB between their sums and
+ * what is written. A wider row is gone through twice in pieces: the second time it is found in L2.
+ * The sums over rows of wide ones have a kernel of their own, which goes down strips of columns.
+ * Blocks' sums are added by kernels/sums/partials.asc.c. */
 #include "layer_norm.args.h"
 #include "norm.h"
 
-/* q = x - mean, and the sums of its squares, of whole rows. Of one row's pieces: q = x - the mean of the first piece, the sums of x
- * and of the squares; the variance then loses no more digits than there are pieces. x is used up. */
+/* q = x - mean, and the sums of its squares, of whole rows. Of one row's pieces: q = x - the mean
+ * of the first piece, the sums of x
+ * and of the squares; the variance then loses no more digits than there are
+ * pieces. x is used up. */
 static inline __aicore__ void layer_norm_moments(const norm_rows *r, __ubuf__ float *x,
                                                  __ubuf__ float *q, int first, int64_t rows,
                                                  int64_t pitch, int64_t columns)
@@ -44,7 +48,8 @@ static inline __aicore__ void layer_norm_normalise(__ubuf__ float *n, __ubuf__ f
     ASC_THEN();
 }
 
-/* A backward's rows: sum is of m, product of m n; sums and products: what dx takes of 1 and of n, as blocks. piece: of two. */
+/* A backward's rows: sum is of m, product of m n; sums and products: what dx takes of 1 and of n,
+ * as blocks. piece: of two. */
 typedef struct layer_norm_products {
     __ubuf__ float *sum, *product, *piece;
     __ubuf__ float *sums, *products;
@@ -94,7 +99,8 @@ static inline __aicore__ void layer_norm_forward_lines(__ubuf__ float *x, __ubuf
     norm_affine(x, scale, shift, 1, columns, lanes);
 }
 
-/* x becomes dx; m is dy, used up; p: scratch. dw, db, scale may be NULL. The first `count` rows are there. */
+/* x becomes dx; m is dy, used up; p: scratch. dw, db, scale may be NULL. The first
+ * `count` rows are there. */
 static inline __aicore__ void layer_norm_backward_lines(__ubuf__ float *m, __ubuf__ float *x,
                                                         __ubuf__ float *p, __ubuf__ float *mean,
                                                         __ubuf__ float *rstd, __ubuf__ float *sum,

@@ -1,5 +1,5 @@
-/* norm.h - mean and variance of rows, or of one group of them: what layer_norm and group_norm share; and what they share
- * with dyt. f32 in UB. */
+/* norm.h - mean and variance of rows, or of one group of them: what layer_norm and group_norm
+ * share; and what they share with dyt. f32 in UB. */
 #ifndef NORM_H
 #define NORM_H
 
@@ -46,7 +46,8 @@ static inline __aicore__ asc_tile norm_strip(int64_t task, int64_t strips, int64
     return t;
 }
 
-/* y = y scale + shift, of which either may be absent: a value a column or, of lines (asc_short.h), a block a line. */
+/* y = y scale + shift, of which either may be absent: a value a column or, of lines
+ * (asc_short.h), a block a line. */
 static inline __aicore__ void norm_affine(__ubuf__ float *y, __ubuf__ float *scale,
                                           __ubuf__ float *shift, int lines, int64_t rows,
                                           int64_t pitch)
@@ -83,7 +84,8 @@ static inline __aicore__ void norm_forward_lines(__ubuf__ float *x, __ubuf__ flo
     ASC_THEN();
 }
 
-/* x becomes dx = rstd (m - x mean(m x) - mean(m)), x normalised; m is used up. p: scratch of a tile; sum, product: of a line. */
+/* x becomes dx = rstd (m - x mean(m x) - mean(m)), x normalised; m is used up. p: scratch of a
+ * tile; sum, product: of a line. */
 static inline __aicore__ void norm_backward_lines(__ubuf__ float *m, __ubuf__ float *x,
                                                   __ubuf__ float *p, __ubuf__ float *rstd,
                                                   __ubuf__ float *sum, __ubuf__ float *product,

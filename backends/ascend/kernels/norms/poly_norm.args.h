@@ -28,8 +28,8 @@ enum { POLY_NORM_POWERS = 3 };
     X(F32, part)                   \
     X(F32, eps)
 
-/* Steps: 0 copy in, 1 widen, 2 powers and their sums, 3 polynomial, 4 copy out. Of two sources of one instruction one lies LOW,
- * one HIGH. */
+/* Steps: 0 copy in, 1 widen, 2 powers and their sums, 3 polynomial, 4 copy out. Of two sources of
+ * one instruction one lies LOW, one HIGH. */
 #define POLY_NORM_FORWARD(X)                                                                    \
     POLY_NORM_FORWARD_GIVEN(X)                                                                  \
     X(GRID, rows, columns, tile_rows, tile_columns)                                             \

@@ -1,12 +1,14 @@
-/* poly_norm.asc.c - y = sum over p of w_p x^p r_p + bias, r_p = 1 / sqrt(mean(x^2p) + eps), p = 3, 2, 1, and its gradients: with
+/* poly_norm.asc.c - y = sum over p of w_p x^p r_p + bias, r_p = 1 / sqrt(mean(x^2p) + eps), p = 3,
+ * 2, 1, and its gradients: with
  * S_p = sum of dy x^p
  *   dx = sum over p of p w_p r_p (dy x^(p-1) - x^(2p-1) r_p^2 S_p / N),
  *   dw_p = sum over rows of r_p S_p,   dbias = sum of dy.
  * Arithmetic is f32 in UB.
  *
- * Whole rows, several if they are short, stay in UB between their sums and what is written. A wider row is gone through twice in
- * pieces. What belongs to a row are three values, or three blocks, in the order of the powers 3, 2, 1: as rstd has them. Blocks'
- * sums are added by kernels/sums/partials.asc.c. */
+ * Whole rows, several if they are short, stay in UB between their sums and what is written. A wider
+ * row is gone through twice in pieces. What belongs to a row are three values, or three blocks, in
+ * the order of the powers 3, 2, 1: as rstd has them. Blocks' sums are added by
+ * kernels/sums/partials.asc.c. */
 #include "poly_norm.args.h"
 #include "shared/asc_short.h"
 
@@ -44,7 +46,8 @@ static inline __aicore__ void poly_norm_scale(__ubuf__ float *blocks, int k, flo
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
 }
 
-/* The sums of x^6, x^4, x^2 of rows, or of one row's pieces so far. second and fourth are used up; s: scratch for the three sums. */
+/* The sums of x^6, x^4, x^2 of rows, or of one row's pieces so far. second and fourth are used up;
+ * s: scratch for the three sums. */
 static inline __aicore__ void poly_norm_moments(__ubuf__ float *sums, __ubuf__ float *piece,
                                                 asc_row_sums *s, __ubuf__ float *x,
                                                 __ubuf__ float *second, __ubuf__ float *fourth,
@@ -104,7 +107,8 @@ static inline __aicore__ void poly_norm_products(__ubuf__ float *p1, __ubuf__ fl
     ASC_THEN();
 }
 
-/* to = 3A p2 + 2B p1 + C dy + x (F + z (E + z D)), z = x^2, with A, B, C the blocks of `linear` and D, E, F those of `cubic`. p1, p2 and z
+/* to = 3A p2 + 2B p1 + C dy + x (F + z (E + z D)), z = x^2, with A, B, C the blocks of `linear` and
+ * D, E, F those of `cubic`. p1, p2 and z
  * are used up; to may be p1, but not x. */
 static inline __aicore__ void poly_norm_dx(__ubuf__ float *to, __ubuf__ float *p1,
                                            __ubuf__ float *p2, __ubuf__ float *z,
@@ -131,7 +135,8 @@ static inline __aicore__ void poly_norm_dx(__ubuf__ float *to, __ubuf__ float *p
     ASC_THEN();
 }
 
-/* dw += r S of every row, a block a power; linear = p w r and cubic = - p w r^3 S / N. sums: S, and used up. */
+/* dw += r S of every row, a block a power; linear = p w r and cubic = - p w r^3 S / N.
+ * sums: S, and used up. */
 static inline __aicore__ void poly_norm_factors(__ubuf__ float *linear, __ubuf__ float *cubic,
                                                 __ubuf__ float *dw, __ubuf__ float *sums,
                                                 __ubuf__ float *rstd, __ubuf__ float *weight,
@@ -189,7 +194,8 @@ static inline __aicore__ void poly_norm_forward_lines(__ubuf__ float *y, __ubuf_
     poly_norm_polynomial(y, x, s, bias, poly_norm_lines(lanes), columns, lanes);
 }
 
-/* p1 = dx. p2, p3: scratch of a tile; sums and cubic: of three lines. r: rstd, used up. dw, db: sums, of 64 lanes each, of the first
+/* p1 = dx. p2, p3: scratch of a tile; sums and cubic: of three lines. r: rstd, used up. dw, db:
+ * sums, of 64 lanes each, of the first
  * `count` rows. */
 static inline __aicore__ void
 poly_norm_backward_lines(__ubuf__ float *p1, __ubuf__ float *p2, __ubuf__ float *p3,

@@ -1,4 +1,5 @@
-/* rms_norm_backward.args.h - what the backward kernels of rms_norm and fused_add_rms_norm are given; see asc_args.h. */
+/* rms_norm_backward.args.h - what the backward kernels of rms_norm and fused_add_rms_norm are
+ * given; see asc_args.h. */
 #ifndef RMS_NORM_BACKWARD_ARGS_H
 #define RMS_NORM_BACKWARD_ARGS_H
 
@@ -6,7 +7,8 @@
 
 #define RMS_NORM_WEIGHT_F32 TG_UB_OPTION(0) /* the weight is f32, whatever the data are */
 
-/* Both ways through a row. ds is the fused operator's; partials: the blocks' sums of dweight, or NULL; mean: 1 / columns. */
+/* Both ways through a row. ds is the fused operator's; partials: the blocks' sums of dweight, or
+ * NULL; mean: 1 / columns. */
 #define RMS_NORM_BACKWARD_GIVEN(X) \
     X(TENSOR, dy, ASC_T)           \
     X(TENSOR, ds, ASC_T)           \
@@ -21,8 +23,8 @@
     X(F32, mean)                   \
     X(I64, llama)
 
-/* Steps: 0 copy in, 1 widen and normalise, 2 add to dweight, 3 products, 4 their mean, 5 dx, 6 copy out. For f32 dy32 is dy and
- * n is dx. The last one is the fused operator's. */
+/* Steps: 0 copy in, 1 widen and normalise, 2 add to dweight, 3 products, 4 their mean, 5 dx, 6 copy
+ * out. For f32 dy32 is dy and n is dx. The last one is the fused operator's. */
 #define RMS_NORM_BACKWARD_ROWS(X)                                                                 \
     RMS_NORM_BACKWARD_GIVEN(X)                                                                    \
     X(GRID, rows, columns, tile_rows, tile_columns)                                               \
@@ -42,8 +44,9 @@
     X(BUFFER, sums, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                               \
     X(BUFFER, ds, .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH)
 
-/* The same of pieces of several rows, three steps of them at once. sums: of all pieces so far, by eights; dweight: of this block,
- * from memory and back. The weight of f32 beside data of 16 bits has a buffer of its own. */
+/* The same of pieces of several rows, three steps of them at once. sums: of all pieces so far, by
+ * eights; dweight: of this block, from memory and back. The weight of f32 beside data of 16 bits
+ * has a buffer of its own. */
 #define RMS_NORM_BACKWARD_WIDE(X)                                                                 \
     RMS_NORM_BACKWARD_GIVEN(X)                                                                    \
     X(GRID, rows, columns, tile_rows, tile_columns)                                               \

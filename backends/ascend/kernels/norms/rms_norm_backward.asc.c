@@ -2,9 +2,10 @@
  *   dx = rstd (m - n mean(m n)) + ds,   dweight = sum over rows of dy n, n rounded in llama mode.
  * Arithmetic is f32 in UB.
  *
- * .._rows has whole rows in UB and dweight's sum with them. .._wide walks groups of rows in pieces, once for the mean and
- * once for dx, a group behind: the second time it finds dy and x in L2, and there, too, is the block's sum of
- * dweight. Blocks' sums are added by kernels/sums/partials.asc.c. */
+ * .._rows has whole rows in UB and dweight's sum with them. .._wide walks groups of rows in pieces,
+ * once for the mean and once for dx, a group behind: the second time it finds dy and x in L2, and
+ * there, too, is the block's sum of dweight. Blocks' sums are added by
+ * kernels/sums/partials.asc.c. */
 #include "rms_norm_backward.args.h"
 #include "shared/asc_ring.h"
 #include "shared/asc_short.h"
@@ -25,8 +26,9 @@ static inline __aicore__ void rms_norm_spread(__ubuf__ float *factors, __ubuf__ 
 
 enum { RMS_NORM_SLOTS = 3 }; /* of what is copied in: two steps ahead */
 
-/* `groups` of rows, each of at least two `pieces`. A step sums a piece or writes it. The steps of sums of one group and those
- * that write the group before take turns: the one fill the pipes where the others wait. */
+/* `groups` of rows, each of at least two `pieces`. A step sums a piece or writes it. The steps of
+ * sums of one group and those that write the group before take turns: the one fill the pipes
+ * where the others wait. */
 typedef struct rms_norm_walk {
     asc_grid grid;
     asc_share share;
@@ -52,7 +54,8 @@ static inline __aicore__ rms_norm_walk rms_norm_walk_of(asc_grid grid)
     return walk;
 }
 
-/* Every other block has the turns the other way round, so that half of them read memory while half read L2. */
+/* Every other block has the turns the other way round, so that half of them read memory
+ * while half read L2. */
 static inline __aicore__ rms_norm_step rms_norm_step_at(const rms_norm_walk *walk, int64_t number)
 {
     const int64_t pair = 2 * walk->pieces, behind = number - walk->pieces;

@@ -1,4 +1,5 @@
-/* rms_norm_backward.asc.h - the kernels of one type, that of whole rows here; see asc_each_type.h. */
+/* rms_norm_backward.asc.h - the kernels of one type, that of whole rows here;
+ * see asc_each_type.h. */
 #include "shared/asc_columns.asc.h"
 
 /* p = g n, n rounded if `llama`. rounded: scratch. */
@@ -41,7 +42,8 @@ static inline __aicore__ void ASC_NAME(rms_norm_weigh)(__ubuf__ float *dw, int s
     ASC_THEN();
 }
 
-/* dx = m + n factor + ds, where m is rstd m already and `factors` is spread. m is used up; n is, too, and for f32 it is dx. p:
+/* dx = m + n factor + ds, where m is rstd m already and `factors` is spread. m is used up; n is,
+ * too, and for f32 it is dx. p:
  * scratch. */
 static inline __aicore__ void ASC_NAME(rms_norm_dx)(__ubuf__ ASC_T *dx, __ubuf__ float *m,
                                                     __ubuf__ float *n, __ubuf__ float *factors,
@@ -147,8 +149,8 @@ ASC_STEP(rms_norm_backward_rows_end, RMS_NORM_BACKWARD_ROWS)
 #define ASC_PIPELINE_ENDS
 #include "shared/asc_pipeline.asc.h"
 
-/* Lines of short rows, of which there are `count`: n, which is x, becomes dx; g is dy, used up. dw, scale, ds may be NULL; p and rounded:
- * scratch. */
+/* Lines of short rows, of which there are `count`: n, which is x, becomes dx; g is dy, used up. dw,
+ * scale, ds may be NULL; p and rounded: scratch. */
 static inline __aicore__ void ASC_NAME(rms_norm_backward_lines)(
     __ubuf__ float *g, __ubuf__ float *ds, __ubuf__ float *n, __ubuf__ float *rstd,
     __ubuf__ float *sum, __ubuf__ float *dw, __ubuf__ float *scale, __ubuf__ float *p,

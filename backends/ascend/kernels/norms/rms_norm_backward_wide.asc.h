@@ -1,6 +1,7 @@
 /* rms_norm_backward_wide.asc.h - the kernel of rows in pieces, of one type; see asc_each_type.h. */
 
-/* A group of rows in pieces. What belongs to columns is copied in and widened once for all of its rows. */
+/* A group of rows in pieces. What belongs to columns is copied in and widened once
+ * for all of its rows. */
 typedef struct ASC_NAME(rms_norm_wide) {
     __gm__ ASC_T *dy, *ds, *x, *dx;
     __gm__ void *weight;
@@ -19,8 +20,9 @@ static inline __aicore__ int ASC_NAME(rms_norm_has_scale)(const ASC_NAME(rms_nor
     return step.again && ASC_16BIT && !w->weight_f32;
 }
 
-/* Copies in of a step, when its slot is free. dweight's sum of this block comes from memory, but for its first rows: the
- * steps since it went there are two at least, and the buffer's last use was two before. */
+/* Copies in of a step, when its slot is free. dweight's sum of this block comes from memory,
+ * but for its first rows: the steps since it went there are two at least, and the buffer's last
+ * use was two before. */
 static inline __aicore__ void ASC_NAME(rms_norm_step_in)(const ASC_NAME(rms_norm_wide) * w,
                                                          rms_norm_step step)
 {
@@ -111,8 +113,9 @@ static inline __aicore__ void ASC_NAME(rms_norm_piece_dx)(const ASC_NAME(rms_nor
     ASC_THEN();
 }
 
-/* dx of a piece, which leaves as soon as it is there, and dweight; work on both goes side by side. V may still add n to dweight
- * when the next step begins: one of sums waits for V before it writes n, one that writes at once. */
+/* dx of a piece, which leaves as soon as it is there, and dweight; work on both goes side by side.
+ * V may still add n to dweight when the next step begins: one of sums waits for V before it writes
+ * n, one that writes at once. */
 static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_norm_wide) * w,
                                                              rms_norm_step step)
 {

@@ -1,4 +1,5 @@
-/* rms_norm_forward.args.h - what the forward kernels of rms_norm and fused_add_rms_norm are given; see asc_args.h. */
+/* rms_norm_forward.args.h - what the forward kernels of rms_norm and fused_add_rms_norm are
+ * given; see asc_args.h. */
 #ifndef RMS_NORM_FORWARD_ARGS_H
 #define RMS_NORM_FORWARD_ARGS_H
 
@@ -18,8 +19,8 @@
     X(F32, eps)                   \
     X(I64, llama)
 
-/* Steps: 0 copy in, 1 widen and add, 2 squares, 3 sums, 4 normalise, 5 scale, 6 copy out. For f32 x32 is x (fused: s)
- * and q is y. The last two are the fused operator's. */
+/* Steps: 0 copy in, 1 widen and add, 2 squares, 3 sums, 4 normalise, 5 scale, 6 copy out. For f32
+ * x32 is x (fused: s) and q is y. The last two are the fused operator's. */
 #define RMS_NORM_FORWARD_ROWS(X)                                                                \
     RMS_NORM_FORWARD_GIVEN(X)                                                                   \
     X(GRID, rows, columns, tile_rows, tile_columns)                                             \
@@ -36,8 +37,8 @@
     X(BUFFER, s, .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_LOW)
 enum { RMS_NORM_FORWARD_ROWS_FUSED = 2 }; /* buffers */
 
-/* The same of pieces of several rows; y serves s as well. sums: of all pieces so far, by eights. x32 is the scale at the end,
- * unless the weight is f32. */
+/* The same of pieces of several rows; y serves s as well. sums: of all pieces so far, by eights.
+ * x32 is the scale at the end, unless the weight is f32. */
 #define RMS_NORM_FORWARD_WIDE(X)                                                                \
     RMS_NORM_FORWARD_GIVEN(X)                                                                   \
     X(GRID, rows, columns, tile_rows, tile_columns)                                             \

@@ -1,8 +1,9 @@
-/* rms_norm_forward.asc.c - y = x rstd (offset + weight), rstd = 1 / sqrt(mean(x^2) + eps); fused: x + residual, rounded and
- * written as s, in place of x. Arithmetic is f32 in UB.
+/* rms_norm_forward.asc.c - y = x rstd (offset + weight), rstd = 1 / sqrt(mean(x^2) + eps); fused: x
+ * + residual, rounded and written as s, in place of x. Arithmetic is f32 in UB.
  *
- * .._rows has whole rows in UB, several if they are short, and reads each once. .._wide walks a row in pieces,
- * once for the sum of squares and once for y: the second time it finds x (fused: s, as it wrote it) in L2. */
+ * .._rows has whole rows in UB, several if they are short, and reads each once. .._wide walks a row
+ * in pieces, once for the sum of squares and once for y: the second time it finds x (fused: s, as
+ * it wrote it) in L2. */
 #include "rms_norm_forward.args.h"
 #include "shared/asc_short.h"
 

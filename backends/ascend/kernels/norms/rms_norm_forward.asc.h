@@ -1,8 +1,9 @@
-/* rms_norm_forward.asc.h - the kernels of one type, that of whole rows here; see asc_each_type.h. */
+/* rms_norm_forward.asc.h - the kernels of one type, that of whole rows here;
+ * see asc_each_type.h. */
 #include "shared/asc_columns.asc.h"
 
-/* The f32 to be normalised, of n elements copied in: x; fused: s = x + residual. q: scratch. What was copied in is not needed
- * any more, but for an x of f32 that is not fused. */
+/* The f32 to be normalised, of n elements copied in: x; fused: s = x + residual. q: scratch. What
+ * was copied in is not needed any more, but for an x of f32 that is not fused. */
 static inline __aicore__ __ubuf__ float *
 ASC_NAME(rms_norm_take)(__ubuf__ ASC_T *x, __ubuf__ ASC_T *residual, __ubuf__ ASC_T *s,
                         __ubuf__ float *x32, __ubuf__ float *q, int fused, uint32_t n)

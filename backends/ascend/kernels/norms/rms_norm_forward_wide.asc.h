@@ -81,8 +81,9 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     ASC_HAS_LEFT(slot);
 }
 
-/* Both passes side by side, y a group behind the sums: one pass fills the pipes where the other waits. Every other block
- * takes them in the other order, so that half of the blocks read memory while half read L2. */
+/* Both passes side by side, y a group behind the sums: one pass fills the pipes where the other
+ * waits. Every other block takes them in the other order, so that half of the blocks read memory
+ * while half read L2. */
 ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(ASC_PARAMS(RMS_NORM_FORWARD_WIDE))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);

@@ -1,13 +1,14 @@
-/* asc_fractals.asc.h - operands of a product on a cube core, of one type: rows of global memory to L1, and from there to L0A and L0B. See
- * asc_each_type.h. In L1 an operand is columns of blocks; one that is transposed on its way to L0 comes in bands of 16 rows if
- * it is of f32, each such a matrix of its own. */
+/* asc_fractals.asc.h - operands of a product on a cube core, of one type: rows of global memory to
+ * L1, and from there to L0A and L0B. See asc_each_type.h. In L1 an operand is columns of blocks;
+ * one that is transposed on its way to L0 comes in bands of 16 rows if it is of f32, each such a
+ * matrix of its own. */
 
 /* Elements of a block of 32 B, and of a fractal of 16 such. */
 #define ASC_BLOCK (32 / (int64_t)sizeof(ASC_T))
 #define ASC_FRACTAL (512 / (int64_t)sizeof(ASC_T))
 
-/* Rows of `columns` elements to L1 as columns of blocks, `high` blocks each. The instruction counts up to 65535 elements from row to
- * row; other rows go one by one. */
+/* Rows of `columns` elements to L1 as columns of blocks, `high` blocks each. The instruction counts
+ * up to 65535 elements from row to row; other rows go one by one. */
 static inline __aicore__ void ASC_NAME(asc_bring_rows)(__cbuf__ ASC_T *to, __gm__ ASC_T *from,
                                                        int64_t rows, int64_t columns,
                                                        int64_t stride, int64_t high)
@@ -21,7 +22,8 @@ static inline __aicore__ void ASC_NAME(asc_bring_rows)(__cbuf__ ASC_T *to, __gm_
                              0);
 }
 
-/* `depth` elements along k of the left operand, m1 fractals high, to rows of fractals; turned: its rows in L1 run along m. */
+/* `depth` elements along k of the left operand, m1 fractals high, to rows of fractals; turned: its
+ * rows in L1 run along m. */
 static inline __aicore__ void ASC_NAME(asc_load_a)(__ca__ ASC_T *to, __cbuf__ ASC_T *from,
                                                    int64_t turned, int64_t m1, int64_t depth)
 {
@@ -51,7 +53,8 @@ static inline __aicore__ void ASC_NAME(asc_load_a)(__ca__ ASC_T *to, __cbuf__ AS
 #endif
 }
 
-/* The same of the right operand, n1 fractals wide, to columns of fractals; turned: its rows in L1 run along n. */
+/* The same of the right operand, n1 fractals wide, to columns of fractals; turned: its rows
+ * in L1 run along n. */
 static inline __aicore__ void ASC_NAME(asc_load_b)(__cb__ ASC_T *to, __cbuf__ ASC_T *from,
                                                    int64_t turned, int64_t n1, int64_t depth)
 {

@@ -4,7 +4,8 @@
 /* Elements of k in a step. */
 #define ASC_DEPTH (ASC_TILE_BYTES / ASC_SIDE / (int64_t)sizeof(ASC_T))
 
-/* A tile of an operand: `count` of its rows or columns, `depth` elements of k. x: its first element. */
+/* A tile of an operand: `count` of its rows or columns, `depth` elements of k. x:
+ * its first element. */
 static inline __aicore__ void ASC_NAME(asc_bring_tile)(uint64_t l1, __gm__ ASC_T *x,
                                                        const asc_operand *o, int64_t count,
                                                        int64_t depth)
@@ -26,7 +27,8 @@ static inline __aicore__ void ASC_NAME(asc_bring_tile)(uint64_t l1, __gm__ ASC_T
     }
 }
 
-/* Where a step's tile lies in L1: in the pair, after it has been brought there, or where it is held. */
+/* Where a step's tile lies in L1: in the pair, after it has been brought there, or
+ * where it is held. */
 static inline __aicore__ __cbuf__ ASC_T *ASC_NAME(asc_tile_of)(uint64_t pair, __gm__ ASC_T *x,
                                                                const asc_operand *o, int64_t count,
                                                                int64_t k, int64_t depth)

@@ -1,9 +1,12 @@
-/* asc_product.h - small products on the cube core of a mix kernel: what a core keeps of where it is. asc_product.asc.h multiplies.
+/* asc_product.h - small products on the cube core of a mix kernel: what a core keeps of where it
+ * is. asc_product.asc.h multiplies.
  *
- * A product's sides are at most ASC_SIDE; along k it goes in steps of 256 bytes (of 16 bits; 64 elements of f32). An operand of a step is
- * a tile of 32 KiB at most. Tiles come to a ring of pairs in L1, are loaded to the halves of L0A and L0B, and the results go out of the
- * halves of L0C; the unit flag lets a copy out run beside the next product. The scalar unit runs ahead, so that tiles come as early as
- * the pipes' queues allow. An operand of one tile that many products read may be held in L1. */
+ * A product's sides are at most ASC_SIDE; along k it goes in steps of 256 bytes (of 16 bits; 64
+ * elements of f32). An operand of a step is a tile of 32 KiB at most. Tiles come to a ring of
+ * pairs in L1, are loaded to the halves of L0A and L0B, and the results go out of the halves of
+ * L0C; the unit flag lets a copy out run beside the next product. The scalar unit runs ahead, so
+ * that tiles come as early as the pipes' queues allow. An operand of one tile that many products
+ * read may be held in L1. */
 #ifndef ASC_PRODUCT_H
 #define ASC_PRODUCT_H
 
@@ -20,8 +23,8 @@ typedef struct asc_products {
     int pair, l0, l0c; /* what is next */
 } asc_products;
 
-/* An operand: `turned` if its rows in global memory run along the product's side and not along k. held: its place among the tiles that
- * are held, or -1. */
+/* An operand: `turned` if its rows in global memory run along the product's side and not along k.
+ * held: its place among the tiles that are held, or -1. */
 typedef struct asc_operand {
     int64_t stride, turned, held;
 } asc_operand;

@@ -5,17 +5,19 @@
 #include "shared/asc_any.args.h"
 #include "shared/asc_args.h"
 
-/* A step along k is as many elements as lie in so many bytes. GEMM_L0: bytes of either half of L0A, and of L0B, of which a step
- * fills at most one. */
+/* A step along k is as many elements as lie in so many bytes. GEMM_L0: bytes of either half of L0A,
+ * and of L0B, of which a step fills at most one. */
 enum { GEMM_STEP_BYTES = 128, GEMM_L0 = 32768, GEMM_L0C = 131072, GEMM_L1 = 524288 - 256 };
 
-/* Packets of both operands that L1 holds: one is multiplied, the others are there already or come. Against two, products of few rows take
- * up to a tenth less, large ones the same. */
+/* Packets of both operands that L1 holds: one is multiplied, the others are there already or come.
+ * Against two, products of few rows take up to a tenth less, large ones the same. */
 enum { GEMM_PACKETS = 3 };
 
-/* c [m, n] = a b; a [m, k], or stored [k, m] if a_turned, b [k, n], or stored [n, k] if b_turned. With `splits` each split makes the
- * products of k_share elements of k, and its results lie c_split elements behind those of the split before. add: to what c, f32, holds. A
- * core makes tiles of tile_m x tile_n; `packet` elements of k come to L1 at a time, and consecutive tiles go down `band` rows of tiles. */
+/* c [m, n] = a b; a [m, k], or stored [k, m] if a_turned, b [k, n], or stored [n, k] if b_turned.
+ * With `splits` each split makes the products of k_share elements of k, and its results lie c_split
+ * elements behind those of the split before. add: to what c, f32, holds. A core makes tiles of
+ * tile_m x tile_n; `packet` elements of k come to L1 at a time, and consecutive tiles go down
+ * `band` rows of tiles. */
 #define GEMM(X)         \
     X(TENSOR, a, ASC_T) \
     X(TENSOR, b, ASC_T) \

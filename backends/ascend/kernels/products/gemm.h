@@ -1,4 +1,5 @@
-/* gemm.h - where a core is in a product: what the kernels that multiply matrices share with gemm; see gemm.cube.asc.c. */
+/* gemm.h - where a core is in a product: what the kernels that multiply matrices share with gemm;
+ * see gemm.cube.asc.c. */
 #ifndef GEMM_H
 #define GEMM_H
 
@@ -11,13 +12,15 @@ typedef struct gemm_cut {
     int64_t m, n, k, tile_m, tile_n, tiles_m, tiles_n, share, packet, band, units;
 } gemm_cut;
 
-/* Where a core is: at element k of the unit's share, which ends at `end`; set: where in L1 the packet is. */
+/* Where a core is: at element k of the unit's share, which ends at `end`; set: where in
+ * L1 the packet is. */
 typedef struct gemm_place {
     int64_t unit, split, row, rows, column, columns, k, end;
     int set;
 } gemm_place;
 
-/* An operand: `turned` if its rows in global memory run along k's other side, so that a row belongs to one k. */
+/* An operand: `turned` if its rows in global memory run along k's other side, so that a row
+ * belongs to one k. */
 typedef struct gemm_side {
     int64_t stride, turned, room; /* room: bytes of a packet in L1 */
     uint64_t l1;                  /* its first packet's offset there */
@@ -34,7 +37,8 @@ static inline __aicore__ gemm_side gemm_side_of(int64_t stride, int64_t turned, 
     return s;
 }
 
-/* Unit by number: a split after the other; in it bands of tiles, each gone through down its columns. */
+/* Unit by number: a split after the other; in it bands of tiles, each gone through
+ * down its columns. */
 static inline __aicore__ gemm_place gemm_place_of(const gemm_cut *g, int64_t unit, int set)
 {
     gemm_place p;

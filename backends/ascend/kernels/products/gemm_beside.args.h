@@ -1,4 +1,5 @@
-/* gemm_beside.args.h - what kernels are given that multiply while they compute a loss; see asc_args.h. */
+/* gemm_beside.args.h - what kernels are given that multiply while they compute a
+ * loss; see asc_args.h. */
 #ifndef GEMM_BESIDE_ARGS_H
 #define GEMM_BESIDE_ARGS_H
 

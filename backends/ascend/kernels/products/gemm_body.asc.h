@@ -4,10 +4,12 @@
 
 /* Elements of k in a step. */
 #define GEMM_STEP (GEMM_STEP_BYTES / (int64_t)sizeof(ASC_T))
-/* Rows of k that are turned together: of f32 the squares of 16 x 16 are two fractals, which must lie behind each other. */
+/* Rows of k that are turned together: of f32 the squares of 16 x 16 are two fractals, which must
+ * lie behind each other. */
 #define GEMM_TURN (ASC_16BIT ? GEMM_STEP : 16)
 
-/* A packet of an operand: `count` of its rows or columns from `at` on, at elements k to `end`. A step lies behind the other. */
+/* A packet of an operand: `count` of its rows or columns from `at` on, at elements k to `end`. A
+ * step lies behind the other. */
 static inline __aicore__ void ASC_NAME(gemm_bring)(const gemm_side *s, __gm__ ASC_T *x, int set,
                                                    int64_t at, int64_t count, int64_t k,
                                                    int64_t end)
@@ -30,8 +32,8 @@ static inline __aicore__ void ASC_NAME(gemm_bring)(const gemm_side *s, __gm__ AS
     }
 }
 
-/* The steps of a packet, from the half `l0` of L0 on; returns the half that is next. The last product of the unit leaves the tile
- * to the copy out. */
+/* The steps of a packet, from the half `l0` of L0 on; returns the half that is next. The last
+ * product of the unit leaves the tile to the copy out. */
 static inline __aicore__ int ASC_NAME(gemm_multiply)(const gemm_cut *g, const gemm_side *a,
                                                      const gemm_side *b, const gemm_place *p,
                                                      int l0)

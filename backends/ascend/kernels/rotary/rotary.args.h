@@ -1,4 +1,5 @@
-/* rotary.args.h - what the kernels of rope, qwen2vl_mrope and llama4_rope are given; see asc_args.h. */
+/* rotary.args.h - what the kernels of rope, qwen2vl_mrope and llama4_rope are
+ * given; see asc_args.h. */
 #ifndef ROTARY_ARGS_H
 #define ROTARY_ARGS_H
 
@@ -6,8 +7,9 @@
 
 enum { ROTARY_POSITIONS = 4, ROTARY_PLANES = 3 }; /* of a tile at most; of a table at most */
 
-/* x, y [batches, positions, heads, ...] with three strides in elements. A tile is tile_positions positions of tile_heads heads, of
- * each `parts` pieces of tile_columns columns: the two halves of a pair, half_distance apart, or what pairs lie in. */
+/* x, y [batches, positions, heads, ...] with three strides in elements. A tile is tile_positions
+ * positions of tile_heads heads, of each `parts` pieces of tile_columns columns: the two halves of
+ * a pair, half_distance apart, or what pairs lie in. */
 #define ROTARY_ROWS(X)                              \
     X(MEMORY, x, ASC_T)                             \
     X(MEMORY, y, ASC_T)                             \
@@ -24,8 +26,9 @@ enum { ROTARY_POSITIONS = 4, ROTARY_PLANES = 3 }; /* of a tile at most; of a tab
     X(I64, tile_positions)                          \
     X(I64, tile_heads)
 
-/* Two tables of `planes` planes; a column before `second` is of the first plane, one before `third` of the second. direction: 1, or -1
- * to turn back. Steps: 0 copy in, 1 widen, 2 turn, 3 copy out. Of two sources of one instruction one lies LOW, one HIGH. */
+/* Two tables of `planes` planes; a column before `second` is of the first plane, one before `third`
+ * of the second. direction: 1, or -1 to turn back. Steps: 0 copy in, 1 widen, 2 turn, 3 copy out.
+ * Of two sources of one instruction one lies LOW, one HIGH. */
 #define ROTARY_HALVES(X)                                                                          \
     ROTARY_ROWS(X)                                                                                \
     X(MEMORY, cos, void)                                                                          \
@@ -58,8 +61,8 @@ enum { ROTARY_POSITIONS = 4, ROTARY_PLANES = 3 }; /* of a tile at most; of a tab
     X(BUFFER, minus, .per = TG_UB_COLUMN, .bytes = ROTARY_POSITIONS * 4, .to = 2, .align = 256,   \
       .bank = TG_UB_BANK_HIGH)
 
-/* Halves or neighbours before and after, one plane. to_halves, to_pairs: offsets of their elements among the others; moved: what they
- * bring or are to bring elsewhere. Steps as above. */
+/* Halves or neighbours before and after, one plane. to_halves, to_pairs: offsets of their elements
+ * among the others; moved: what they bring or are to bring elsewhere. Steps as above. */
 #define ROTARY_MOVED(X)                                                                         \
     ROTARY_ROWS(X)                                                                              \
     X(MEMORY, cos, void)                                                                        \

@@ -1,4 +1,5 @@
-/* rotary.asc.c - rope, qwen2vl_mrope and llama4_rope: elements are turned in pairs by the angles of their position,
+/* rotary.asc.c - rope, qwen2vl_mrope and llama4_rope: elements are turned in pairs by the
+ * angles of their position,
  *   y[d] = x[d] cos - x[e] sin,   y[e] = x[e] cos + x[d] sin,
  * where a pair is an element of each half of a row, or two neighbours. Arithmetic is f32 in UB. */
 #include "rotary.h"

@@ -1,6 +1,7 @@
 /* rotary.asc.h - the kernels of one type; see asc_each_type.h. */
 
-/* A table of a tile, as f32: where it was copied to, or in `wide`. ASC_THEN() is left to the caller. */
+/* A table of a tile, as f32: where it was copied to, or in `wide`. ASC_THEN() is
+ * left to the caller. */
 static inline __aicore__ __ubuf__ float *ASC_NAME(rotary_angles)(__ubuf__ float *wide, uint64_t in,
                                                                  int64_t is_f32, int64_t n)
 {

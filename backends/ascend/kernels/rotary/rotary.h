@@ -1,11 +1,13 @@
-/* rotary.h - rows of heads of positions, in and out, and arithmetic of a position's heads with its angles. */
+/* rotary.h - rows of heads of positions, in and out, and arithmetic of a position's
+ * heads with its angles. */
 #ifndef ROTARY_H
 #define ROTARY_H
 
 #include "rotary.args.h"
 #include "shared/asc_row_tile.h"
 
-/* A tile of a tensor. columns: of each of `parts` pieces of a row, which lie `apart` elements from each other in memory and `pitch` in UB. */
+/* A tile of a tensor. columns: of each of `parts` pieces of a row, which lie `apart` elements from
+ * each other in memory and `pitch` in UB. */
 typedef struct rotary_tile {
     int64_t batch, position, positions, head, heads, column, columns, parts, apart, pitch;
 } rotary_tile;
@@ -14,7 +16,8 @@ typedef struct rotary_strides {
     int64_t batch, position, head;
 } rotary_strides;
 
-/* The work, cut: task t is a piece of columns of a group of heads of a group of positions of a batch. */
+/* The work, cut: task t is a piece of columns of a group of heads of a group of
+ * positions of a batch. */
 typedef struct rotary_grid {
     int64_t batches, positions, heads, columns, tile_positions, tile_heads, tile_columns, parts;
     int64_t position_tiles, head_tiles, column_tiles, tasks;
@@ -63,7 +66,8 @@ static inline __aicore__ int64_t rotary_begin(const rotary_tile *t, rotary_strid
     return t->batch * s.batch + t->position * s.position + t->head * s.head + t->column;
 }
 
-/* Where the parts of a row follow each other in memory as in UB, they are one piece; so are heads, and positions. */
+/* Where the parts of a row follow each other in memory as in UB, they are one piece; so are
+ * heads, and positions. */
 static inline __aicore__ void rotary_merge(rotary_tile *t, rotary_strides *s)
 {
     if (t->parts > 1 && t->columns == t->apart && t->columns == t->pitch) {
@@ -114,7 +118,8 @@ static inline __aicore__ void rotary_out(__gm__ char *y, uint64_t src, int64_t s
                 op((dst) + r_ * (stride), (src) + r_ * (stride), by, (uint32_t)(columns)); \
     } while (0)
 
-/* Rows of a table, from which a tile's positions take their angles: `pitch` elements apart in UB. */
+/* Rows of a table, from which a tile's positions take their angles: `pitch`
+ * elements apart in UB. */
 static inline __aicore__ void rotary_angles_in(uint64_t dst, __gm__ void *table, int64_t is_f32,
                                                int64_t size, int64_t begin, int64_t stride,
                                                const rotary_tile *t, int64_t pitch)
@@ -125,7 +130,8 @@ static inline __aicore__ void rotary_angles_in(uint64_t dst, __gm__ void *table,
                      t->positions, t->columns * size, stride * size, pitch * size);
 }
 
-/* angles = the columns of [first, end) from `other`, of each of the positions. column: of the first of a row. */
+/* angles = the columns of [first, end) from `other`, of each of the positions. column: of
+ * the first of a row. */
 static inline __aicore__ void rotary_take_plane(__ubuf__ float *angles, __ubuf__ float *other,
                                                 int64_t first, int64_t end, int64_t column,
                                                 int64_t positions, int64_t pitch)
@@ -204,7 +210,8 @@ static inline __aicore__ void rotary_offsets(__ubuf__ int32_t *swap, int64_t n)
     rotary_go_on(swap, 16, n, 4);
 }
 
-/* Offsets of the elements of rows of two halves, each `pitch` long, in rows where pairs are neighbours. */
+/* Offsets of the elements of rows of two halves, each `pitch` long, in rows where
+ * pairs are neighbours. */
 static inline __aicore__ void rotary_offsets_to_halves(__ubuf__ int32_t *offsets, int64_t pitch,
                                                        int64_t n)
 {
@@ -240,8 +247,8 @@ static inline __aicore__ rotary_tile rotary_side(rotary_tile t, int64_t neighbou
     return t;
 }
 
-/* Of freqs, pairs of real and imaginary parts: the real ones twice, and the imaginary ones with - and with +. n elements are rounded up to
- * whole repeats. */
+/* Of freqs, pairs of real and imaginary parts: the real ones twice, and the imaginary ones with -
+ * and with +. n elements are rounded up to whole repeats. */
 static inline __aicore__ void rotary_split(__ubuf__ float *real, __ubuf__ float *imaginary,
                                            __ubuf__ float *freqs, __ubuf__ int32_t *swap,
                                            float direction, int64_t n)

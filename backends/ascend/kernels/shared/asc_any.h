@@ -1,4 +1,5 @@
-/* asc_any.h - a tensor whose type is not that of the data: its type comes as a number, as ascend_any() of the host has it. */
+/* asc_any.h - a tensor whose type is not that of the data: its type comes as a number, as
+ * ascend_any() of the host has it. */
 #ifndef ASC_ANY_H
 #define ASC_ANY_H
 
@@ -10,7 +11,8 @@ static inline __aicore__ int64_t asc_any_size(int64_t type)
     return type == ASC_ANY_F32 ? 4 : 2;
 }
 
-/* n elements at `in` as f32: where they are if they are f32, else in `wide`. ASC_THEN() is left to the caller. */
+/* n elements at `in` as f32: where they are if they are f32, else in `wide`. ASC_THEN() is
+ * left to the caller. */
 static inline __aicore__ __ubuf__ float *asc_any_widen(__ubuf__ float *wide, uint64_t in,
                                                        int64_t type, uint32_t n)
 {

@@ -13,7 +13,8 @@
  *   TENSOR, name, type     __gm__ type *name, int64_t name_stride   a tg_tensor; NULL if absent
  *   VECTOR, name, type     __gm__ type *name                        the same, without a stride
  *   MEMORY, name, type     __gm__ type *name                        an ascend_memory
- *   GRID, rows, columns, tile_rows, tile_columns                    nothing: as the launch is planned
+ *   GRID, rows, columns, tile_rows, tile_columns                    nothing: as the launch is
+ *                                                                   planned
  *   I64, name              int64_t name                             an int64_t
  *   F32, name              int64_t name, read by asc_f32(name)      a double
  *   BUFFER, name, ...      int64_t name_at, read by ASC_UB()        nothing: it is planned
@@ -21,8 +22,8 @@
  * A VECTOR lies without gaps, a MEMORY between two launches. In BUFFER, ... are fields of a
  * tg_ub_buffer (tigon/npu.h), which tell its size and when it is in use.
  *
- * The kernel takes ASC_PARAMS(SWIGLU_FORWARD); launch.h has what the host makes of the list. All parameters are 8 bytes
- * wide, and they come in the order of the list. */
+ * The kernel takes ASC_PARAMS(SWIGLU_FORWARD); launch.h has what the host makes of the list. All
+ * parameters are 8 bytes wide, and they come in the order of the list. */
 #ifndef ASC_ARGS_H
 #define ASC_ARGS_H
 
@@ -52,10 +53,12 @@
 #define ASC_NAME_OF_F32(name) , name
 #define ASC_NAME_OF_BUFFER(name, ...) , name##_at
 
-/* Buffers of a ring (asc_ring.h), .copies of what pieces are copied into; and of a ring that is read alone. */
+/* Buffers of a ring (asc_ring.h), .copies of what pieces are copied into; and of a ring
+ * that is read alone. */
 enum { ASC_RING = 8, ASC_RING_READ = 3 };
 
-/* The grid and buffers of a kernel on short rows (asc_short.asc.h), whose plan is of the transposed tile: a row of it is a column of the data. */
+/* The grid and buffers of a kernel on short rows (asc_short.asc.h), whose plan is of the transposed
+ * tile: a row of it is a column of the data. */
 #define ASC_SHORT_PLANNED(X)                                                      \
     X(GRID, columns, rows, all, lanes)                                            \
     X(BUFFER, turned_in, .per = TG_UB_ROW, .bytes = 4 * 64, .to = TG_UB_LAST)     \

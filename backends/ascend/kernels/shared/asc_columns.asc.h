@@ -1,4 +1,5 @@
-/* asc_columns.asc.h - a vector of the columns, of the type of the data or f32, as f32; of one type: see asc_each_type.h. */
+/* asc_columns.asc.h - a vector of the columns, of the type of the data or f32, as f32; of one type:
+ * see asc_each_type.h. */
 
 /* vector[column...] to where it is staged, as it is. */
 static inline __aicore__ void ASC_NAME(asc_columns_in)(uint64_t staged, __gm__ void *vector,
@@ -40,8 +41,8 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(asc_columns_piece)(__ubuf__ fl
     return dst;
 }
 
-/* The same of whole rows, once, before the first tile; ASC_THEN() is left to the caller. x: a buffer of the data, which is clear, and
- * is left so beyond the columns. */
+/* The same of whole rows, once, before the first tile; ASC_THEN() is left to the caller. x: a
+ * buffer of the data, which is clear, and is left so beyond the columns. */
 static inline __aicore__ void ASC_NAME(asc_columns_load)(__ubuf__ float *dst, uint64_t x,
                                                          __gm__ void *vector, int64_t is_f32,
                                                          float offset, int64_t columns,
@@ -55,7 +56,8 @@ static inline __aicore__ void ASC_NAME(asc_columns_load)(__ubuf__ float *dst, ui
     ASC_NAME(asc_columns_widen)(dst, staged, is_f32, offset, pitch);
 }
 
-/* The same as a block a column, for tiles of lines (asc_short.h); values: 64 floats. Ends with ASC_THEN(). */
+/* The same as a block a column, for tiles of lines (asc_short.h); values: 64 floats.
+ * Ends with ASC_THEN(). */
 static inline __aicore__ void ASC_NAME(asc_columns_spread)(__ubuf__ float *blocks,
                                                            __ubuf__ float *values, uint64_t x,
                                                            __gm__ void *vector, int64_t is_f32,
@@ -67,7 +69,8 @@ static inline __aicore__ void ASC_NAME(asc_columns_spread)(__ubuf__ float *block
     ASC_THEN();
 }
 
-/* n parameters as f32, at most 8, where the scalar unit and V may read them. staged: 32 bytes of scratch. */
+/* n parameters as f32, at most 8, where the scalar unit and V may read them. staged: 32
+ * bytes of scratch. */
 static inline __aicore__ void ASC_NAME(asc_parameters)(__ubuf__ float *to, __ubuf__ float *staged,
                                                        __gm__ void *from, int64_t is_f32, int64_t n)
 {

@@ -1,12 +1,13 @@
-/* asc_common.h - what every kernel needs: its tiles, its buffers in UB, flags between pipes, rows in and out.
+/* asc_common.h - what every kernel needs: its tiles, its buffers in UB, flags between
+ * pipes, rows in and out.
  *
- * The same source is compiled with the model (C11) and with CANN (C++17): no compound literals, no designated
- * initialisers. What it is given stands in its list (asc_args.h). The host has planned everything: a kernel gets the size of
- * its tiles and the places of its buffers as arguments.
+ * The same source is compiled with the model (C11) and with CANN (C++17): no compound literals, no
+ * designated initialisers. What it is given stands in its list (asc_args.h). The host has planned
+ * everything: a kernel gets the size of its tiles and the places of its buffers as arguments.
  *
- * Pipes work beside each other: a copy in (MTE2), arithmetic (V) and a copy out (MTE3) wait for each other
- * only where flags say so. Instructions of V that depend on each other need asc_sync_pipe(PIPE_V)
- * between them. A kernel with two buffers for what it copies has this loop:
+ * Pipes work beside each other: a copy in (MTE2), arithmetic (V) and a copy out (MTE3) wait for
+ * each other only where flags say so. Instructions of V that depend on each other need
+ * asc_sync_pipe(PIPE_V) between them. A kernel with two buffers for what it copies has this loop:
  *
  *   asc_pipeline_begin();
  *   for (task = block; task < grid.tasks; task += blocks, slot ^= 1) {
@@ -22,7 +23,8 @@
  *   }
  *   asc_pipeline_end();
  *
- * The scalar unit runs ahead and fills the pipes' queues: tile i+1 is copied in while tile i is computed. */
+ * The scalar unit runs ahead and fills the pipes' queues: tile i+1 is copied in while
+ * tile i is computed. */
 #ifndef ASC_COMMON_H
 #define ASC_COMMON_H
 
@@ -63,7 +65,8 @@ static inline __aicore__ float asc_f32(int64_t word)
     return v.value;
 }
 
-/* The address of copy `slot` of a planned buffer: its offset in the low half, the distance of its copies in the high.
+/* The address of copy `slot` of a planned buffer: its offset in the low half, the distance of
+ * its copies in the high.
  * asc_get_phy_buf_addr() is given nothing but constants: CANN's own code never does else. */
 static inline __aicore__ uint64_t asc_place(int64_t word, int slot)
 {
@@ -76,7 +79,8 @@ static inline __aicore__ uint64_t asc_place(int64_t word, int slot)
 
 /* ---- tiles ---- */
 
-/* The work, cut: task t is the tile of row group t / column_tiles and column group t % column_tiles. */
+/* The work, cut: task t is the tile of row group t / column_tiles and column group
+ * t % column_tiles. */
 typedef struct asc_grid {
     int64_t rows, columns, tile_rows, tile_columns, column_tiles, tasks;
 } asc_grid;
@@ -118,7 +122,8 @@ static inline __aicore__ asc_tile asc_tile_at(asc_grid g, int64_t task)
     return t;
 }
 
-/* Elements from one row of a tile to the next in UB: whole blocks of 32 B in its type of `size` bytes. */
+/* Elements from one row of a tile to the next in UB: whole blocks of 32 B in its
+ * type of `size` bytes. */
 static inline __aicore__ int64_t asc_pitch(asc_tile t, int64_t size)
 {
     return asc_round_up(t.columns, 32 / size);
@@ -132,7 +137,8 @@ static inline __aicore__ void asc_signals_begin(uint64_t sync)
 
 /* ---- rows in and out ---- */
 
-/* Rows of one instruction, whose gaps in GM are 32 bits of bytes; ASC_AVOID_GAPS: it is given none. */
+/* Rows of one instruction, whose gaps in GM are 32 bits of bytes; ASC_AVOID_GAPS:
+ * it is given none. */
 static inline __aicore__ int64_t asc_rows_at_once(int64_t bytes, int64_t stride)
 {
     const int64_t gap = stride - bytes;
@@ -141,8 +147,9 @@ static inline __aicore__ int64_t asc_rows_at_once(int64_t bytes, int64_t stride)
     return gap >= 0 && gap <= (int64_t)UINT32_MAX ? 4095 : 1;
 }
 
-/* Rows of `bytes`, `stride` bytes apart in GM, to rows in UB that begin `pitch` bytes apart. What fills
- * the last block of 32 B of each becomes zeros (asc_modes_set), so that arithmetic may run over it. */
+/* Rows of `bytes`, `stride` bytes apart in GM, to rows in UB that begin `pitch` bytes apart.
+ * What fills the last block of 32 B of each becomes zeros (asc_modes_set), so that
+ * arithmetic may run over it. */
 static inline __aicore__ void asc_copy_rows_in(uint64_t dst, __gm__ void *src, int64_t rows,
                                                int64_t bytes, int64_t stride, int64_t pitch)
 {
@@ -215,7 +222,8 @@ static inline __aicore__ int64_t asc_rows_of_group(asc_groups g, int64_t row, in
                       (stride) * (int64_t)sizeof(T),                                            \
                       asc_pitch(tile, sizeof(T)) * (int64_t)sizeof(T))
 
-/* ---- flags: two of each kind, for two buffers. Pipes and events are literals to CANN's compiler. ---- */
+/* ---- flags: two of each kind, for two buffers. Pipes and events are literals to
+ * CANN's compiler. ---- */
 
 #define ASC_NOTIFY(from, to, slot)                \
     do {                                          \
@@ -232,7 +240,8 @@ static inline __aicore__ int64_t asc_rows_of_group(asc_groups g, int64_t row, in
             asc_sync_wait(from, to, EVENT_ID0); \
     } while (0)
 
-/* A slot's turns, each once a tile: MTE2 fills its buffers, V reads them and writes others, which leave through MTE3. */
+/* A slot's turns, each once a tile: MTE2 fills its buffers, V reads them and writes others, which
+ * leave through MTE3. */
 #define ASC_MAY_FILL(slot) ASC_WAIT(PIPE_V, PIPE_MTE2, slot)
 #define ASC_HAS_FILLED(slot)                 \
     do {                                     \
@@ -258,7 +267,8 @@ static inline __aicore__ int64_t asc_rows_of_group(asc_groups g, int64_t row, in
 /* What has been computed so far is there for what V computes next. */
 #define ASC_THEN() asc_sync_pipe(PIPE_V)
 
-/* CTRL's bit 48: half overflows to infinity and keeps NaN, as training with a scaled loss needs, instead of 65504 and 0. */
+/* CTRL's bit 48: half overflows to infinity and keeps NaN, as training with a scaled loss needs,
+ * instead of 65504 and 0. */
 #define ASC_CTRL_INFINITY ((int64_t)1 << 48)
 
 /* The modes that a kernel expects. */
@@ -313,7 +323,8 @@ typedef struct asc_piece {
 #define ASC_STEP(name, LIST) \
     static inline __aicore__ void ASC_NAME(name)(const asc_piece *p, ASC_PARAMS(LIST))
 
-/* The same where what is copied out lies in a buffer that was copied in: MTE2 waits for MTE3 then. */
+/* The same where what is copied out lies in a buffer that was copied in: MTE2
+ * waits for MTE3 then. */
 static inline __aicore__ void asc_in_place_begin(void)
 {
     asc_modes_set();

@@ -3,7 +3,8 @@
  *   ASC_T                   the type: float, bfloat16_t, half
  *   ASC_NAME(x)             x_f32, x_bf16, x_f16
  *   ASC_16BIT               1 for the latter two
- *   ASC_WIDEN(dst, src, n)  to float, ASC_NARROW(dst, src, n) from it, rounded to nearest even; 16 bit alone
+ *   ASC_WIDEN(dst, src, n)  to float, ASC_NARROW(dst, src, n) from it, rounded to
+ *                           nearest even; 16 bit alone
  *   ASC_ROUND               how a cube core's copy out makes it of f32
  */
 #define ASC_T float

@@ -1,16 +1,20 @@
-/* asc_flat.asc.h - a kernel on independent elements, of one type: all but its arithmetic. Included for each such kernel by what
- * asc_each_type.h includes, or by asc_flat_each.h, after
+/* asc_flat.asc.h - a kernel on independent elements, of one type: all but its arithmetic. Included
+ * for each such kernel by what asc_each_type.h includes, or by asc_flat_each.h, after
  *
  *   #define ASC_FLAT ASC_NAME(relu_forward)      the kernel
- *   #define ASC_FLAT_ARGS RELU_FORWARD           what it is given: tensors, the grid, numbers, buffers
+ *   #define ASC_FLAT_ARGS RELU_FORWARD           what it is given: tensors, the grid, numbers,
+ *                                                buffers
  *   #define ASC_FLAT_BEGIN asc_dcci_entire_all() what is done before the tiles; may be left out
- *   #define ASC_FLAT_READS ASC_READ(x)           the tensors that it reads; each has a buffer of its name, of two copies, and
- *                                                for types of 16 bits one of f32, x32
- *   #define ASC_FLAT_WRITES ASC_WRITE(y, x32)    the tensors that it writes, and the buffer of f32 that each is computed in for
- *                                                types of 16 bits; for f32 it is computed in its own
- *   #define ASC_FLAT_TILE relu(y32, x32, n)      the arithmetic on the n elements of a tile, ended by ASC_THEN(). x32, y32 are
- *                                                addresses of f32, in which y32 may be x32; the kernel's numbers may be used,
- *                                                and ASC_SCRATCH(h), a buffer of f32
+ *   #define ASC_FLAT_READS ASC_READ(x)           the tensors that it reads; each has a buffer of
+ *                                                its name, of two copies, and for types of 16 bits
+ *                                                one of f32, x32
+ *   #define ASC_FLAT_WRITES ASC_WRITE(y, x32)    the tensors that it writes, and the buffer of f32
+ *                                                that each is computed in for types of 16 bits; for
+ *                                                f32 it is computed in its own
+ *   #define ASC_FLAT_TILE relu(y32, x32, n)      the arithmetic on the n elements of a tile, ended
+ *                                                by ASC_THEN(). x32, y32 are addresses of f32, in
+ *                                                which y32 may be x32; the kernel's numbers may be
+ *                                                used, and ASC_SCRATCH(h), a buffer of f32
  */
 #ifndef ASC_FLAT_BEGIN
 #define ASC_FLAT_BEGIN (void)0

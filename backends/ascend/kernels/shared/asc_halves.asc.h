@@ -1,6 +1,7 @@
-/* asc_halves.asc.h - short rows that are two halves side by side, such as gate and up, as one of `columns`, beside tensors of half of
- * them: for kernels of asc_short.asc.h, of one type. Included by what asc_each_type.h includes. A tile's first half has the lines of the
- * left halves. The list has ASC_HALF_BUFFERS(), and a tensor of half the columns is one of ASC_SHORT_VALUES or
+/* asc_halves.asc.h - short rows that are two halves side by side, such as gate and up, as one of
+ * `columns`, beside tensors of half of them: for kernels of asc_short.asc.h, of one type. Included
+ * by what asc_each_type.h includes. A tile's first half has the lines of the left halves. The list
+ * has ASC_HALF_BUFFERS(), and a tensor of half the columns is one of ASC_SHORT_VALUES or
  * ASC_SHORT_RESULTS with ASC_SHORT_EACH (columns / 2).
  *
  *   ASC_HALF_FIRST          what comes first: `n`, the elements of half a tile

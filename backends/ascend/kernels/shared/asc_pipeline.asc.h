@@ -1,18 +1,25 @@
-/* asc_pipeline.asc.h - a kernel on rows, of one type: all but its copies and its arithmetic. Rows that fit in UB are taken whole, several
- * to a tile. Wider ones are gone through twice in pieces, for their sums and for what is written. Included for each such kernel by
- * what asc_each_type.h includes, after
+/* asc_pipeline.asc.h - a kernel on rows, of one type: all but its copies and its arithmetic.
+ * Rows that fit in UB are taken whole, several to a tile. Wider ones are gone through twice in
+ * pieces, for their sums and for what is written. Included for each such kernel by what
+ * asc_each_type.h includes, after
  *
- *   #define ASC_PIPELINE(step) ASC_NAME(softmax_forward_rows##step)    the kernel, and the names of its steps
- *   #define ASC_PIPELINE_ARGS SOFTMAX_FORWARD_ROWS                     what it is given; its grid has the usual names
- *   #define ASC_PIPELINE_STEP (32 / sizeof(ASC_T))                     rows lie multiples of it apart in UB; ASC_LANES if it is left out
+ *   #define ASC_PIPELINE(step) ASC_NAME(softmax_forward_rows##step)    the kernel, and the names of
+ *                                                                      its steps
+ *   #define ASC_PIPELINE_ARGS SOFTMAX_FORWARD_ROWS                     what it is given; its grid
+ *                                                                      has the usual names
+ *   #define ASC_PIPELINE_STEP (32 / sizeof(ASC_T))                     rows lie multiples of it
+ *                                                                      apart in UB; ASC_LANES if it
+ *                                                                      is left out
  *
- * and its steps. Each is a function of all that the kernel is given, ASC_STEP(); the middle ones know the piece that it is about:
+ * and its steps. Each is a function of all that the kernel is given, ASC_STEP(); the middle ones
+ * know the piece that it is about:
  *
  *   _begin    what comes before the first piece: what is cleared, vectors of the columns
  *   _in       copies in, to copy p->slot of the buffers
- *   _tile     the arithmetic of p->sums, of p->writes, or of both. For each piece it says ASC_HAS_READ(p->slot) once, as soon as what was
- *             copied in has been read. If it writes, it says ASC_MAY_WRITE(p->slot) once, before it does; the piece is written then, and V
- *             has nothing left to wait for
+ *   _tile     the arithmetic of p->sums, of p->writes, or of both. For each piece it says
+ *             ASC_HAS_READ(p->slot) once, as soon as what was copied in has been read. If it
+ *             writes, it says ASC_MAY_WRITE(p->slot) once, before it does; the piece is written
+ *             then, and V has nothing left to wait for
  *   _out      copies out
  *   _end      what comes behind the last piece; only with #define ASC_PIPELINE_ENDS
  */

@@ -1,7 +1,9 @@
-/* asc_ring.h - rows in pieces, through a ring of eight buffers in UB that MTE2 fills ahead of V, or of three where rows are read alone.
+/* asc_ring.h - rows in pieces, through a ring of eight buffers in UB that MTE2 fills ahead of V, or
+ * of three where rows are read alone.
  *
- * A block goes through each of its rows twice, first to read the pieces, then to compute in place and write. A
- * row that leaves buffers of the ring free stays there between the two; one that does not is copied in again:
+ * A block goes through each of its rows twice, first to read the pieces, then to compute in place
+ * and write. A row that leaves buffers of the ring free stays there between the two; one that does
+ * not is copied in again:
  *
  *   reads  writes   copies in of a row: their buffers are free when V has read them, or when MTE3
  *                   has written them out
@@ -27,10 +29,12 @@
  *   }
  *   asc_ring_end(&ring);
  *
- * A row that is copied in twice finds itself in L2 the second time. All blocks would wait for memory at one time and for L2 at
- * another, so a ring may write a row while it reads the next, piece by piece in turns: asc_ring_behind().
+ * A row that is copied in twice finds itself in L2 the second time. All blocks would wait for
+ * memory at one time and for L2 at another, so a ring may write a row while it reads the next,
+ * piece by piece in turns: asc_ring_behind().
  *
- * Copies in are issued as far ahead as there are buffers, so that MTE2 never waits for the scalar unit. */
+ * Copies in are issued as far ahead as there are buffers, so that MTE2 never waits
+ * for the scalar unit. */
 #ifndef ASC_RING_H
 #define ASC_RING_H
 
@@ -82,7 +86,8 @@ typedef struct asc_ring {
     int64_t reads, writes, behind, at, loaded, total;
 } asc_ring;
 
-/* A position: piece p of the row with this local number, copied in to be read alone or to be written. */
+/* A position: piece p of the row with this local number, copied in to be read alone
+ * or to be written. */
 typedef struct asc_ring_turn {
     int64_t local, p;
     int writes;
@@ -94,9 +99,9 @@ static inline __aicore__ int asc_ring_writes_at(const asc_ring *ring, int64_t tu
     return turn == ring->first % 2;
 }
 
-/* Row by row, each once or first to be read and then to be written; or, behind, the first row's reads, then its writes in
- * turns with the next row's reads, and so on. Every other block takes its turns the other way round, so that half of
- * them read memory while half read L2. */
+/* Row by row, each once or first to be read and then to be written; or, behind, the first row's
+ * reads, then its writes in turns with the next row's reads, and so on. Every other block takes its
+ * turns the other way round, so that half of them read memory while half read L2. */
 static inline __aicore__ asc_ring_turn asc_ring_turn_of(const asc_ring *ring, int64_t position)
 {
     const int64_t pass = position / ring->pieces, passes = ring->reads + ring->writes;
@@ -170,9 +175,10 @@ static inline __aicore__ void asc_ring_fill(asc_ring *ring)
     }
 }
 
-/* One tensor, whose rows go to the blocks in turn. Before the first read a caller may give a block other rows
- * with asc_ring_rows(), add another tensor of the same columns with asc_ring_add(), and tell with asc_ring_groups() that
- * rows of the first come in groups, which begin `group` elements apart. */
+/* One tensor, whose rows go to the blocks in turn. Before the first read a caller may give a
+ * block other rows with asc_ring_rows(), add another tensor of the same columns with
+ * asc_ring_add(), and tell with asc_ring_groups() that rows of the first come in groups, which
+ * begin `group` elements apart. */
 static inline __aicore__ void asc_ring_rows(asc_ring *ring, int64_t first, int64_t step,
                                             int64_t rows)
 {

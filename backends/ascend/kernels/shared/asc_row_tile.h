@@ -1,8 +1,10 @@
-/* asc_row_tile.h - tiles of rows of f32 in UB: what is copied into them, what meets a row or a column, sums of rows.
+/* asc_row_tile.h - tiles of rows of f32 in UB: what is copied into them, what meets a row or a
+ * column, sums of rows.
  *
- * The rows of a tile lie `pitch` elements apart, a multiple of 64: whole repeats of 256 B. Arithmetic runs over all of the
- * pitch. What columns leave of it is 0 if asc_clear() cleared the buffers that are copied into, once,
- * since copies never reach there in tiles of the same columns. */
+ * The rows of a tile lie `pitch` elements apart, a multiple of 64: whole repeats of 256 B.
+ * Arithmetic runs over all of the pitch. What columns leave of it is 0 if asc_clear()
+ * cleared the buffers that are copied into, once, since copies never reach there in tiles of
+ * the same columns. */
 #ifndef ASC_ROW_TILE_H
 #define ASC_ROW_TILE_H
 
@@ -28,7 +30,8 @@ static inline __aicore__ void asc_tile_in(uint64_t dst, __gm__ void *tensor, int
                      tile.rows, tile.columns * size, stride * size, pitch * size);
 }
 
-/* A block's share of wide rows, which it walks in groups: neighbours, one more in some blocks than in others. */
+/* A block's share of wide rows, which it walks in groups: neighbours, one more in some
+ * blocks than in others. */
 typedef struct asc_share {
     int64_t begin, end;
 } asc_share;
@@ -54,7 +57,8 @@ static inline __aicore__ asc_tile asc_piece_at(asc_grid g, asc_share share, int6
     return t;
 }
 
-/* Before asc_pipeline_begin(), which tells copies in that their buffers are free: what clears them. */
+/* Before asc_pipeline_begin(), which tells copies in that their buffers are free:
+ * what clears them. */
 static inline __aicore__ void asc_clear_begin(void)
 {
     asc_init();
@@ -75,7 +79,8 @@ static inline __aicore__ void asc_clear(int64_t place, int64_t bytes)
 
 /* ---- all rows by one operand ---- */
 
-/* dst = op(src, by) where `by` is a value a row, as asc_spread() leaves it, or one row for all. At most 255 rows of 255 repeats;
+/* dst = op(src, by) where `by` is a value a row, as asc_spread() leaves it, or one row for all. At
+ * most 255 rows of 255 repeats;
  * the instructions run along rows or down columns, whichever are fewer. */
 #define ASC_BY_ROW(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 0, 0, 1)
 /* One value for all, as asc_spread() leaves it. */
@@ -106,7 +111,8 @@ static inline __aicore__ void asc_clear(int64_t place, int64_t bytes)
     asc_mul_add(dst, by, src, repeats, dst_block, by_block, src_block, dst_repeat, by_repeat,      \
                 src_repeat)
 
-/* dst = dst factor + term, each one row for all; or a value a row, or if step is 0 one value for all. */
+/* dst = dst factor + term, each one row for all; or a value a row, or if step is 0
+ * one value for all. */
 #define ASC_FMA_BY_COLUMN(dst, factor, term, rows, pitch) \
     ASC_FMA_BY(dst, factor, term, rows, pitch, 1, 8, 0)
 #define ASC_FMA_BY_ROW(step, dst, factor, term, rows, pitch) \
@@ -135,7 +141,8 @@ static inline __aicore__ void asc_mask_lanes(int64_t lanes)
     asc_set_vector_mask(0, lanes < ASC_LANES ? ((uint64_t)1 << lanes) - 1 : (uint64_t)-1);
 }
 
-/* Sums of eight neighbours: rows of `width` become rows of width / 8, rounded up. ASC_THEN() is left to the caller. */
+/* Sums of eight neighbours: rows of `width` become rows of width / 8, rounded up. ASC_THEN() is
+ * left to the caller. */
 static inline __aicore__ void asc_sum_eights(__ubuf__ float *dst, int64_t dst_pitch,
                                              __ubuf__ float *src, int64_t src_pitch, int64_t rows,
                                              int64_t width)
@@ -155,8 +162,8 @@ static inline __aicore__ void asc_sum_eights(__ubuf__ float *dst, int64_t dst_pi
     }
 }
 
-/* sums[r step] = the sum of the first `width` of row r of src, as a tree. At most 255 rows. a and b: scratch for an eighth and a 64th of
- * the rows, each row in whole blocks. */
+/* sums[r step] = the sum of the first `width` of row r of src, as a tree. At most 255 rows. a and
+ * b: scratch for an eighth and a 64th of the rows, each row in whole blocks. */
 typedef struct asc_row_sums {
     __ubuf__ float *sums, *src, *a, *b;
     int step;
@@ -219,7 +226,8 @@ static inline __aicore__ void asc_rstd(__ubuf__ float *variance, __ubuf__ float 
 /* Lanes that asc_add_to_lanes() sums a row into. */
 enum { ASC_PARTS = 4, ASC_SUM_LANES = ASC_PARTS * ASC_LANES };
 
-/* lanes += the first `width` of a row, at most ASC_PARTS * 255 repeats, of which each part goes to 64 lanes of its own. ASC_THEN() is left
+/* lanes += the first `width` of a row, at most ASC_PARTS * 255 repeats, of which each part goes to
+ * 64 lanes of its own. ASC_THEN() is left
  * to the caller. */
 static inline __aicore__ void asc_add_to_lanes(__ubuf__ float *lanes, __ubuf__ float *row,
                                                int64_t width)

@@ -1,13 +1,16 @@
-/* asc_rows.h - arithmetic on rows of f32 in UB: each folded into 64 lanes, each with one value of its own.
+/* asc_rows.h - arithmetic on rows of f32 in UB: each folded into 64 lanes, each with
+ * one value of its own.
  *
- * `rows` rows of n elements begin `pitch` elements apart. A row's lanes are a repeat: ASC_LANES floats. All is
- * done in counter mode, so that a row may have any length; after it the mask is whole again. */
+ * `rows` rows of n elements begin `pitch` elements apart. A row's lanes are a repeat:
+ * ASC_LANES floats. All is done in counter mode, so that a row may have any length; after it
+ * the mask is whole again. */
 #ifndef ASC_ROWS_H
 #define ASC_ROWS_H
 
 #include "asc_lanes.h"
 
-/* What a maximum begins with: finite, so that a row of -inf alone gives exp(-inf) = 0 and no inf - inf. */
+/* What a maximum begins with: finite, so that a row of -inf alone gives exp(-inf) = 0
+ * and no inf - inf. */
 #define ASC_LOWEST (-3.402823466e+38f)
 
 #define ASC_COUNTED(n)                         \
@@ -48,7 +51,8 @@
         ASC_UNCOUNTED();                        \
     } while (0)
 
-/* A block of the sum, or of the maximum, of each row's lanes. `rows` as above; ends with ASC_THEN(). */
+/* A block of the sum, or of the maximum, of each row's lanes. `rows` as above;
+ * ends with ASC_THEN(). */
 static inline __aicore__ void asc_spread_sum(__ubuf__ float *block, __ubuf__ float *value,
                                              __ubuf__ float *lanes, int64_t rows)
 {

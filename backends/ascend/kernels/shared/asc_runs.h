@@ -1,5 +1,6 @@
-/* asc_runs.h - runs of numbers in UB, such as one a row: the sum of each run, and a number of each run for all that it has. Both
- * are gathers, whose offsets are made once. A run of one is the number itself, and nothing is done for it. */
+/* asc_runs.h - runs of numbers in UB, such as one a row: the sum of each run, and a number of each
+ * run for all that it has. Both are gathers, whose offsets are made once. A run of one is the
+ * number itself, and nothing is done for it. */
 #ifndef ASC_RUNS_H
 #define ASC_RUNS_H
 
@@ -19,7 +20,8 @@ typedef struct asc_runs {
     __ubuf__ uint32_t *at; /* a line for each number of a run, a lane for each run */
 } asc_runs;
 
-/* `count` runs, which begin `step` numbers apart, of numbers `next` apart. at: `run` lines of `count` lanes, rounded up to 8. */
+/* `count` runs, which begin `step` numbers apart, of numbers `next` apart. at: `run` lines of
+ * `count` lanes, rounded up to 8. */
 static inline __aicore__ asc_runs asc_runs_of(int64_t run, int64_t count, int64_t step,
                                               int64_t next, uint64_t at)
 {
@@ -43,12 +45,14 @@ static inline __aicore__ asc_runs asc_runs_of(int64_t run, int64_t count, int64_
     return t;
 }
 
-/* sums: of the runs of `values`; it becomes `values` if a run is one number. lines: room as for the offsets. */
+/* sums: of the runs of `values`; it becomes `values` if a run is one number. lines: room
+ * as for the offsets. */
 typedef struct asc_run_sums {
     __ubuf__ float *sums, *values, *lines;
 } asc_run_sums;
 
-/* `count` of them, side by side, each as a tree, with op for their sums, asc_add or asc_max; ends with ASC_THEN(). */
+/* `count` of them, side by side, each as a tree, with op for their sums, asc_add or asc_max;
+ * ends with ASC_THEN(). */
 #define ASC_RUNS_FOLD(op, t, s, count)                                                           \
     do {                                                                                         \
         for (int i_ = 0; i_ < (count); i_++)                                                     \
@@ -73,7 +77,8 @@ static inline __aicore__ void asc_runs_sum(const asc_runs *t, asc_run_sums *s, i
 
 /* ---- rows of a tile ---- */
 
-/* Rows `pitch` apart, 0 behind their columns: values, the sums of 64 elements each, pitch / 64 of them a row. eighth: as many eighths. */
+/* Rows `pitch` apart, 0 behind their columns: values, the sums of 64 elements each, pitch / 64 of
+ * them a row. eighth: as many eighths. */
 typedef struct asc_row_folds {
     __ubuf__ float *values, *rows, *eighth;
 } asc_row_folds;

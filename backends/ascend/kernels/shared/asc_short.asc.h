@@ -1,20 +1,32 @@
-/* asc_short.asc.h - a kernel on short rows, of one type: all but its arithmetic (asc_short.h). Included for each such kernel by
- * what asc_each_type.h includes, after
+/* asc_short.asc.h - a kernel on short rows, of one type: all but its arithmetic (asc_short.h).
+ * Included for each such kernel by what asc_each_type.h includes, after
  *
  *   #define ASC_SHORT ASC_NAME(softmax_forward_short)      the kernel
- *   #define ASC_SHORT_ARGS SOFTMAX_FORWARD_SHORT           what it is given; its grid is GRID, columns, rows, all, lanes, and its
- *                                                            buffers have those of ASC_SHORT_PLANNED() with them
- *   #define ASC_SHORT_READS ASC_READ(x)                     the tensors that it reads, which may be absent; each has a buffer of its
- *                                                            name, of two copies, and one of f32, x32, for the tile
- *   #define ASC_SHORT_WRITES ASC_WRITE(y, x32)              the tensors that it writes, which may be absent, each with a buffer of
- *                                                            its name, and the tile of f32 that it is computed in
- *   #define ASC_SHORT_VALUES ASC_READ(rstd)                 what it reads of a value a row: a buffer of its name, of two copies
- *   #define ASC_SHORT_RESULTS ASC_WRITE(rstd)               what it writes of a value a row, which may be absent, likewise
- *   #define ASC_SHORT_EACH 3                                 values a row, if not one: as they lie in memory, in both
+ *   #define ASC_SHORT_ARGS SOFTMAX_FORWARD_SHORT           what it is given; its grid is GRID,
+ *                                                            columns, rows, all, lanes, and its
+ *                                                            buffers have those of
+ *                                                            ASC_SHORT_PLANNED() with them
+ *   #define ASC_SHORT_READS ASC_READ(x)                     the tensors that it reads, which may be
+ *                                                            absent; each has a buffer of its name,
+ *                                                            of two copies, and one of f32, x32,
+ *                                                            for the tile
+ *   #define ASC_SHORT_WRITES ASC_WRITE(y, x32)              the tensors that it writes, which may
+ *                                                            be absent, each with a buffer of its
+ *                                                            name, and the tile of f32 that it is
+ *                                                            computed in
+ *   #define ASC_SHORT_VALUES ASC_READ(rstd)                 what it reads of a value a row: a
+ *                                                           buffer of its name, of two copies
+ *   #define ASC_SHORT_RESULTS ASC_WRITE(rstd)               what it writes of a value a row, which
+ *                                                           may be absent, likewise
+ *   #define ASC_SHORT_EACH 3                                 values a row, if not one: as they lie
+ *                                                            in memory, in both
  *   #define ASC_SHORT_FIRST                                 what comes before the first tile
- *   #define ASC_SHORT_TILE                                  the arithmetic on a tile of `columns` lines of `lanes` rows, the first
- *                                                            `count` of which there are, from `row` on; ended by ASC_THEN()
- *   #define ASC_SHORT_LAST                                  what comes behind the last, before asc_pipeline_end()
+ *   #define ASC_SHORT_TILE                                  the arithmetic on a tile of `columns`
+ *                                                            lines of `lanes` rows, the first
+ *                                                            `count` of which there are, from `row`
+ *                                                            on; ended by ASC_THEN()
+ *   #define ASC_SHORT_LAST                                  what comes behind the last, before
+ *                                                           asc_pipeline_end()
  *
  * All but the first three may be left out. */
 #ifndef ASC_SHORT_READS

@@ -1,10 +1,13 @@
 /* asc_short.h - short rows: a tile of them, transposed, so that each row has a lane of its own.
  *
- * A row of a few elements would leave most of a repeat unused, and a copy of it most of its time. So `lanes` rows come as one piece of
- * memory and are transposed by gathers: a tile is `columns` lines of `lanes` floats, of which lane r belongs to row r. What is a
- * column elsewhere is a line here, and the macros of asc_row_tile.h serve the other way round: ASC_BY_COLUMN takes a value a
- * row, one a lane, ASC_BY_ROW a value a column, as asc_spread() leaves it, and ASC_DOWN folds each row into its lane.
- * Lanes beyond the last row hold what earlier tiles left, or zeros: asc_short_trim() clears them where rows are summed up. */
+ * A row of a few elements would leave most of a repeat unused, and a copy of it most of its time.
+ * So `lanes` rows come as one piece of memory and are transposed by gathers: a tile is `columns`
+ * lines of `lanes` floats, of which lane r belongs to row r. What is a column elsewhere is a line
+ * here, and the macros of asc_row_tile.h serve the other way round: ASC_BY_COLUMN takes a value a
+ * row, one a lane, ASC_BY_ROW a value a column, as asc_spread() leaves it, and ASC_DOWN folds
+ * each row into its lane.
+ * Lanes beyond the last row hold what earlier tiles left, or zeros: asc_short_trim() clears them
+ * where rows are summed up. */
 #ifndef ASC_SHORT_H
 #define ASC_SHORT_H
 
@@ -59,8 +62,8 @@ static inline __aicore__ void asc_short_turns(__ubuf__ int32_t *table, __ubuf__ 
     ASC_THEN();
 }
 
-/* Element i = r columns + c of 64 rows comes from line c, lane r: i lanes - r (columns lanes - 1) floats on. So for eight rows, and
- * from there by doubling. scratch: eight rows. */
+/* Element i = r columns + c of 64 rows comes from line c, lane r: i lanes - r (columns lanes - 1)
+ * floats on. So for eight rows, and from there by doubling. scratch: eight rows. */
 static inline __aicore__ void asc_short_table_out(__ubuf__ int32_t *out, __ubuf__ float *scratch,
                                                   int64_t columns, int64_t lanes)
 {
@@ -106,7 +109,8 @@ static inline __aicore__ void asc_short_out(const asc_short *t, __ubuf__ float *
         asc_gather(rows + r * t->columns, tile + r, t->out, 8, (uint8_t)t->columns);
 }
 
-/* folded = op(folded, line) of all lines, op one of asc_add, asc_max. ASC_THEN() is left to the caller. */
+/* folded = op(folded, line) of all lines, op one of asc_add, asc_max. ASC_THEN() is
+ * left to the caller. */
 #define ASC_DOWN(op, folded, tile, columns, lanes)                                        \
     do {                                                                                  \
         asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                  \
@@ -136,8 +140,8 @@ static inline __aicore__ void asc_short_trim(__ubuf__ float *tile, int64_t lines
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
 }
 
-/* sums, of 64 lanes a column, += the columns of the first `count` rows; those of the others become 0 in the tile. ASC_THEN() is left to the
- * caller. */
+/* sums, of 64 lanes a column, += the columns of the first `count` rows; those of the others become
+ * 0 in the tile. ASC_THEN() is left to the caller. */
 static inline __aicore__ void asc_short_add(__ubuf__ float *sums, __ubuf__ float *tile,
                                             int64_t columns, int64_t lanes, int64_t count)
 {

@@ -1,5 +1,6 @@
-/* exponentials.h - the maximum of a row and the sum of its exponentials, in pieces, lane by lane: each lane's sum is relative to its own
- * maximum, and nothing crosses lanes before the row's end. For softmax and softmax_jsd. */
+/* exponentials.h - the maximum of a row and the sum of its exponentials, in pieces, lane by lane:
+ * each lane's sum is relative to its own maximum, and nothing crosses lanes before the row's end.
+ * For softmax and softmax_jsd. */
 #ifndef EXPONENTIALS_H
 #define EXPONENTIALS_H
 
@@ -16,7 +17,8 @@ static inline __aicore__ void exponentials_scale(float scale, __ubuf__ float *x,
     ASC_THEN();
 }
 
-/* max, and the sum of exp(scale (x - max)): lanes of the row so far; e, old: scratch; e may be x. What computes x may stand just before. */
+/* max, and the sum of exp(scale (x - max)): lanes of the row so far; e, old: scratch; e may be x.
+ * What computes x may stand just before. */
 static inline __aicore__ void exponentials_piece(__ubuf__ float *e, __ubuf__ float *x,
                                                  __ubuf__ float *max, __ubuf__ float *sum,
                                                  __ubuf__ float *old, float scale, uint32_t n)

@@ -8,7 +8,8 @@
     X(TENSOR, x, ASC_T)          \
     X(TENSOR, y, ASC_T)
 
-/* Steps: 0 copy in, 1 widen, shift and exponentials, 2 quotient, 3 copy out. A row's value is spread eight rows at a time. */
+/* Steps: 0 copy in, 1 widen, shift and exponentials, 2 quotient, 3 copy out. A row's value is
+ * spread eight rows at a time. */
 #define SOFTMAX_FORWARD_ROWS(X)                                          \
     SOFTMAX_FORWARD_GIVEN(X)                                             \
     X(GRID, rows, columns, tile_rows, tile_columns)                      \
@@ -19,7 +20,8 @@
     X(BUFFER, value, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)     \
     X(BUFFER, block, .per = TG_UB_ROW, .bytes = 32, .from = 1, .to = 2, .align = 256)
 
-/* Steps: 0 copy in, 1 maximum and sum of all pieces, 2 quotient and copy out of all pieces. again: a row does not stay in the ring. */
+/* Steps: 0 copy in, 1 maximum and sum of all pieces, 2 quotient and copy out of all pieces. again:
+ * a row does not stay in the ring. */
 #define SOFTMAX_FORWARD_WIDE(X)                                                                 \
     SOFTMAX_FORWARD_GIVEN(X)                                                                    \
     X(I64, again)                                                                               \
@@ -51,7 +53,8 @@
     X(BUFFER, value, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                             \
     X(BUFFER, block, .per = TG_UB_ROW, .bytes = 32, .from = 1, .to = 2, .align = 256)
 
-/* Steps: 0 copy in, 1 sum of all pieces, 2 differences and copy out of all pieces. behind: a row is written while the next is read. */
+/* Steps: 0 copy in, 1 sum of all pieces, 2 differences and copy out of all pieces. behind: a row is
+ * written while the next is read. */
 #define SOFTMAX_BACKWARD_WIDE(X)                                                                 \
     SOFTMAX_BACKWARD_GIVEN(X)                                                                    \
     X(I64, again)                                                                                \

@@ -1,17 +1,20 @@
-/* softmax.asc.c - y = exp(x - max) / sum, and dx = y (dy - sum(y dy)), row by row. Arithmetic is f32 in UB.
+/* softmax.asc.c - y = exp(x - max) / sum, and dx = y (dy - sum(y dy)), row by row.
+ * Arithmetic is f32 in UB.
  *
- * Kernels `rows` hold several whole rows in UB; kernels `wide` go twice through a row in pieces. The maximum
- * of a wide row is kept lane by lane, with each lane's sum relative to its own maximum: nothing crosses
- * lanes before the row's end. */
+ * Kernels `rows` hold several whole rows in UB; kernels `wide` go twice through a row in pieces.
+ * The maximum of a wide row is kept lane by lane, with each lane's sum relative to its own maximum:
+ * nothing crosses lanes before the row's end. */
 #include "shared/asc_ring.h"
 #include "shared/asc_short.h"
 #include "shared/exponentials.h"
 #include "softmax.args.h"
 
-/* An exponential that is subnormal is flushed to 0, and its quotient by the sum with it. Two ways around:
+/* An exponential that is subnormal is flushed to 0, and its quotient by the sum with
+ * it. Two ways around:
  * - f32: exp(a) as the square of exp(a / 2), and quotients;
- * - 16 bits, where an error of 2^-18 is none: all exponentials of a row, and with them their sum, times
- *   exp(SOFTMAX_RAISE) by lowering the maximum, and products with the reciprocal of the sum. */
+ * - 16 bits, where an error of 2^-18 is none: all exponentials of a row, and with them
+ *   their sum, times exp(SOFTMAX_RAISE) by lowering the maximum, and products with the
+ *   reciprocal of the sum. */
 #define SOFTMAX_RAISE 40.0f
 
 static inline __aicore__ void softmax_square_of_half(__ubuf__ float *a, uint32_t n)
@@ -70,7 +73,8 @@ static inline __aicore__ void softmax_forward_tile(__ubuf__ float *e, __ubuf__ f
     ASC_THEN();
 }
 
-/* a = exp(a - max) / sum, when softmax_raise() has passed over the blocks of the row if to_16bit. */
+/* a = exp(a - max) / sum, when softmax_raise() has passed over the blocks of
+ * the row if to_16bit. */
 static inline __aicore__ void softmax_quotient(__ubuf__ float *a, __ubuf__ float *max_block,
                                                __ubuf__ float *sum_block, uint32_t n, int to_16bit)
 {

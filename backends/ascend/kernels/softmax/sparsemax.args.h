@@ -11,9 +11,10 @@ enum {
         256 /* columns, where rows go down them, and with them numbers of each kind */
 };
 
-/* Rows of `length` elements, ..._step apart, of which tasks have so many beside each other: rows that begin ..._outer apart, if they lie
- * along the tensor's; or, if `down`, columns, of which each of `outer` groups has `inner`. beside, piece: of a task at a time. whole:
- * a piece has all of a row, and stays where it is. */
+/* Rows of `length` elements, ..._step apart, of which tasks have so many beside each other: rows
+ * that begin ..._outer apart, if they lie along the tensor's; or, if `down`, columns, of which each
+ * of `outer` groups has `inner`. beside, piece: of a task at a time. whole: a piece has all of a
+ * row, and stays where it is. */
 #define SPARSEMAX_CUT(X)                            \
     X(GRID, rows, columns, tile_rows, tile_columns) \
     X(I64, down)                                    \
@@ -23,7 +24,8 @@ enum {
     X(I64, beside)                                  \
     X(I64, piece)
 
-/* Buffers that are folded come first, away from the lanes: where they share a bank, each second repeat waits.
+/* Buffers that are folded come first, away from the lanes: where they share a bank, each
+ * second repeat waits.
  *
  * NUMBERS of the rows: seven kinds. Lanes: sums, counts, and a piece's part of the sums. */
 #define SPARSEMAX_ROOM(X)                                                                        \
@@ -66,8 +68,8 @@ enum {
     X(BUFFER, y32, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT) \
     SPARSEMAX_ROOM(X)
 
-/* Whole rows that lie along the tensor's, `outer` of them so far apart, several in a tile. top: maxima of eight neighbours; of_row: offsets
- * of the partial sums of a row (asc_runs.h). */
+/* Whole rows that lie along the tensor's, `outer` of them so far apart, several in a tile. top:
+ * maxima of eight neighbours; of_row: offsets of the partial sums of a row (asc_runs.h). */
 #define SPARSEMAX_FORWARD_ROWS(X)                                                  \
     X(TENSOR, x, ASC_T)                                                            \
     X(TENSOR, y, ASC_T)                                                            \
@@ -89,7 +91,8 @@ enum {
     X(BUFFER, tau, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256,  \
       .bank = TG_UB_BANK_HIGH)
 
-/* Short rows: a number of a kind for each. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
+/* Short rows: a number of a kind for each. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose
+ * back, 4 copy out. */
 #define SPARSEMAX_LANES(X)                                                    \
     X(BUFFER, numbers, .per = TG_UB_COLUMN, .bytes = 7 * 4, .to = TG_UB_LAST) \
     X(BUFFER, blocks, .per = TG_UB_COLUMN, .bytes = 2 * 4, .to = TG_UB_LAST)  \

@@ -1,6 +1,9 @@
-/* sparsemax.asc.c - y = max(x - tau, 0) such that rows add up to 1, by Newton's iteration: tau += (sum of max(x - tau, 0) - 1) / k from
- * tau = max - 1, k the number of elements above tau; and its gradient. Rows lie along the tensor's, several in UB at once, or down its
- * columns. A row that fits stays in UB, and a longer one is copied in again for each step. Arithmetic is f32 in UB. */
+/* sparsemax.asc.c - y = max(x - tau, 0) such that rows add up to 1, by Newton's iteration: tau +=
+ * (sum of max(x - tau, 0) - 1) / k from
+ * tau = max - 1, k the number of elements above tau; and its gradient. Rows lie along the tensor's,
+ * several in UB at once, or down its
+ * columns. A row that fits stays in UB, and a longer one is copied in again for each step.
+ * Arithmetic is f32 in UB. */
 #include "sparsemax.h"
 
 /* ---- short rows: a tile of lines (asc_short.h), as if they went down columns ---- */

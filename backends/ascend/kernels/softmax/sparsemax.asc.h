@@ -55,7 +55,8 @@ static inline __aicore__ void ASC_NAME(sm_narrow)(const sm_job *job, int64_t pla
         sm_set_piece(&ahead_, length, size);                             \
         LOAD(&ahead_, &t_, slot, 0);                                     \
     } while (0)
-/* Passes over the task's rows: their maxima; steps, until they are as good as none; one from another base; the result. */
+/* Passes over the task's rows: their maxima; steps, until they are as good as none; one from
+ * another base; the result. */
 ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
 {
     enum { MAXIMA, STEPS, LAST_STEP, RESULT };

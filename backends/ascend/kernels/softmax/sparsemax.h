@@ -1,4 +1,5 @@
-/* sparsemax.h - arithmetic of sparsemax, of rows in pieces: what kernels/softmax/sparsemax.asc.c goes through its passes with. f32 in UB. */
+/* sparsemax.h - arithmetic of sparsemax, of rows in pieces: what kernels/softmax/sparsemax.asc.c
+ * goes through its passes with. f32 in UB. */
 #ifndef SPARSEMAX_H
 #define SPARSEMAX_H
 
@@ -9,15 +10,17 @@
 /* Numbers of rows, each of as many rows as there may be. */
 enum { SM_MAX, SM_TAU, SM_BASE, SM_SUM, SM_COUNT, SM_MOVE, SM_SCRATCH };
 
-/* A step as small as that, of differences to the maximum, is one that differences to the threshold can do better. */
+/* A step as small as that, of differences to the maximum, is one that differences to the
+ * threshold can do better. */
 #define SM_STILL 1e-6f
 #define SM_MOST_STEPS 60
 #define SM_FREE_STEPS 4 /* before it is asked whether a step was one: S waits for V then */
-/* Beyond it differences to the maximum are exact, and a base near the threshold would be off by its own rounding. */
+/* Beyond it differences to the maximum are exact, and a base near the threshold would be off by
+ * its own rounding. */
 #define SM_HIGH 4096.0f
 
-/* Rows beside each other, and what there is of them: along the tensor's rows, `beside` rows of n elements; down its columns, n rows of
- * `beside`. In UB: `rows` of `columns`. */
+/* Rows beside each other, and what there is of them: along the tensor's rows, `beside` rows of n
+ * elements; down its columns, n rows of `beside`. In UB: `rows` of `columns`. */
 typedef struct sm_job {
     int64_t most; /* rows beside each other */
     int64_t down, beside, rows, columns, pitch;
@@ -31,7 +34,8 @@ static inline __aicore__ __ubuf__ float *sm_at(const sm_job *job, int number)
     return job->numbers + number * job->most;
 }
 
-/* The memory of a job, cleared where a number may be read before it is set. most: rows beside each other; room: lanes of all of them. */
+/* The memory of a job, cleared where a number may be read before it is set. most: rows beside each
+ * other; room: lanes of all of them. */
 static inline __aicore__ sm_job sm_start(int64_t down, int64_t most, int64_t room,
                                          __ubuf__ float *numbers, __ubuf__ float *blocks,
                                          __ubuf__ float *lanes)
@@ -202,7 +206,8 @@ static inline __aicore__ void sm_begin(const sm_job *job)
     ASC_THEN();
 }
 
-/* Differences count from the threshold now, in rows that are not high: base = max + tau, tau = 0. */
+/* Differences count from the threshold now, in rows that are not high: base =
+ * max + tau, tau = 0. */
 static inline __aicore__ void sm_rebase(const sm_job *job)
 {
     const uint32_t n = (uint32_t)job->beside;

@@ -1,10 +1,12 @@
-/* sparsemax_rows.asc.c - sparsemax of whole rows, several in a tile. The threshold of the maxima of eight neighbours each is one that all
- * elements' cannot be below, and near it: Newton's iteration on all of a row begins there. Its last step is
- * one of differences to the threshold itself: an element that is equal to it becomes 0. Formulas: sparsemax.asc.c. */
+/* sparsemax_rows.asc.c - sparsemax of whole rows, several in a tile. The threshold of the maxima of
+ * eight neighbours each is one that all elements' cannot be below, and near it: Newton's iteration
+ * on all of a row begins there. Its last step is one of differences to the threshold itself: an
+ * element that is equal to it becomes 0. Formulas: sparsemax.asc.c. */
 #include "shared/asc_runs.h"
 #include "sparsemax.h"
 
-/* What an element above tau counts, where the smaller of both is added up: so small that all of them are above it. */
+/* What an element above tau counts, where the smaller of both is added up: so small that all of
+ * them are above it. */
 #define SM_ONE 9.094947e-13f /* 2^-40 */
 #define SM_TOP_STEPS 3       /* on maxima */
 #define SM_SURE_STEPS 2      /* on all elements, before it is asked whether there is one more */
@@ -78,7 +80,8 @@ static inline __aicore__ void sm_fold_rows(const sm_rows *r, __ubuf__ float *val
     ASC_THEN();
 }
 
-/* w = what of d is above tau, d the differences of elements or of maxima to the base; the move: the sum of each row, less 1. */
+/* w = what of d is above tau, d the differences of elements or of maxima to the base; the move: the
+ * sum of each row, less 1. */
 static inline __aicore__ void sm_add_rows(const sm_job *job, const sm_rows *r, __ubuf__ float *d,
                                           int64_t pitch)
 {

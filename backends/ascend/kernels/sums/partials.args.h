@@ -6,7 +6,8 @@
 
 enum { PARTIALS_AT_ONCE = 8 }; /* partial sums that are copied in together */
 
-/* count: of partial sums, partials_stride elements apart. Steps: 0 copy in, 1 add, 2 narrow, 3 copy out. */
+/* count: of partial sums, partials_stride elements apart. Steps: 0 copy in, 1 add, 2
+ * narrow, 3 copy out. */
 #define SUM_PARTIALS(X)                                                      \
     X(MEMORY, partials, float)                                               \
     X(VECTOR, result, ASC_T)                                                 \

@@ -7,9 +7,12 @@
 
 enum { SUM_ROWS_AT_ONCE = 8 }; /* rows that are copied in together */
 
-/* y[chunk][r] = scale times factor[0], if it is given, times the sum over k of x[k][r], k of the chunk; accumulate: + y as it was. count: of numbers k, of which each chunk has its
- * share; halvings: how often the sum of whole rows is folded into its first half before it leaves; y_rows: numbers r; total: 0, or, of compact rows, elements that there are, in which the last row may be shorter. y_chunk: elements from chunk
- * to chunk. Tasks: pieces of rows of y, of each chunk. Steps: 0 copy in, 1 add, 2 copy out. */
+/* y[chunk][r] = scale times factor[0], if it is given, times the sum over k of x[k][r], k of the
+ * chunk; accumulate: + y as it was. count: of numbers k, of which each chunk has its
+ * share; halvings: how often the sum of whole rows is folded into its first half before it leaves;
+ * y_rows: numbers r; total: 0, or, of compact rows, elements that there are, in which the last row
+ * may be shorter. y_chunk: elements from chunk to chunk. Tasks: pieces of rows of y, of each chunk.
+ * Steps: 0 copy in, 1 add, 2 copy out. */
 #define SUM_ROWS_FORWARD(X)                                                                     \
     X(TENSOR, x, ASC_T)                                                                         \
     X(VECTOR, factor, float)                                                                    \
@@ -30,7 +33,8 @@ enum { SUM_ROWS_AT_ONCE = 8 }; /* rows that are copied in together */
     X(BUFFER, old, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                           \
     X(BUFFER, out, .per = TG_UB_COLUMN, .bytes = 4, .to = 2)
 
-/* dx[k][r] = scale factor dy[r]. A row of dx is `repeats` of dy's if that is more than 1; then rows of dx are compact, and total is how many elements
+/* dx[k][r] = scale factor dy[r]. A row of dx is `repeats` of dy's if that is more than 1; then rows
+ * of dx are compact, and total is how many elements
  * they have, else 0. Steps: 0 copy in, 1 compute, 2 copy out. */
 #define SUM_ROWS_BACKWARD(X)                          \
     X(TENSOR, dy, void)                               \

@@ -1,4 +1,5 @@
-/* sum_rows.asc.c - the sum of rows, scaled, and its gradient, the same in every row. Arithmetic is f32 in UB. */
+/* sum_rows.asc.c - the sum of rows, scaled, and its gradient, the same in every row.
+ * Arithmetic is f32 in UB. */
 #include "shared/asc_any.h"
 #include "shared/asc_short.h"
 #include "sum_rows.args.h"

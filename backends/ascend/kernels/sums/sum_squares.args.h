@@ -1,10 +1,12 @@
-/* sum_squares.args.h - what the kernels of sum_squares are given; see asc_args.h. Steps: 0 copy in, 1 widen and compute, 2 copy out. */
+/* sum_squares.args.h - what the kernels of sum_squares are given; see asc_args.h. Steps: 0 copy in,
+ * 1 widen and compute, 2 copy out. */
 #ifndef SUM_SQUARES_ARGS_H
 #define SUM_SQUARES_ARGS_H
 
 #include "shared/asc_args.h"
 
-/* sums: one of each block, sums_stride elements apart. lanes: of a tile; total: of all tiles of the block. */
+/* sums: one of each block, sums_stride elements apart. lanes: of a tile; total: of all
+ * tiles of the block. */
 #define SUM_SQUARES_FORWARD(X)                                              \
     X(TENSOR, x, ASC_T)                                                     \
     X(MEMORY, sums, float)                                                  \

@@ -1,4 +1,5 @@
-/* sum_squares.asc.c - the sum of all x^2, a part from each block, and dx = 2 dy x. Arithmetic is f32 in UB. */
+/* sum_squares.asc.c - the sum of all x^2, a part from each block, and dx = 2 dy x.
+ * Arithmetic is f32 in UB. */
 #include "shared/asc_rows.h"
 #include "sum_squares.args.h"
 

@@ -13,7 +13,8 @@
     X(BUFFER, rows, .to = 1, .copies = 2)           \
     X(BUFFER, index, .per = TG_UB_ROW, .bytes = 8, .copies = 2)
 
-/* dweight is of 4 bytes and its tile in UB is what is summed up in; or of 2, and sums are narrowed. */
+/* dweight is of 4 bytes and its tile in UB is what is summed up in; or of 2, and
+ * sums are narrowed. */
 #define EMBEDDING_WIDE_SUMS TG_UB_OPTION(0)
 #define EMBEDDING_NARROW_SUMS TG_UB_OPTION(1)
 
@@ -23,7 +24,8 @@
     X(I64, owner_shift)    \
     X(I64, tiles_each)
 
-/* size: bytes of an element of dweight. Steps: 0 old rows in, 1 rows of dy in, 2 sum, 3 narrow, 4 copy out. */
+/* size: bytes of an element of dweight. Steps: 0 old rows in, 1 rows of dy in, 2 sum, 3
+ * narrow, 4 copy out. */
 #define EMBEDDING_BACKWARD(X)                                                                    \
     X(TENSOR, dy, ASC_T)                                                                         \
     X(TENSOR, dweight, char)                                                                     \
@@ -41,16 +43,16 @@
     X(BUFFER, dy, .from = 1, .to = 2, .copies = 2, .bank = TG_UB_BANK_HIGH)                      \
     X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)
 
-/* A block sorts as many of its own indices at a time as its list holds, 32 times a power of 4; a smaller one where UB is small. It writes the ends of
- * EMBEDDING_ENDS tiles at a time. */
+/* A block sorts as many of its own indices at a time as its list holds, 32 times a power of 4; a
+ * smaller one where UB is small. It writes the ends of EMBEDDING_ENDS tiles at a time. */
 #define EMBEDDING_LARGE TG_UB_OPTION(0)
 #define EMBEDDING_MIDDLE TG_UB_OPTION(1)
 #define EMBEDDING_SMALL TG_UB_OPTION(2)
 enum { EMBEDDING_LARGE_LIST = 8192, EMBEDDING_MIDDLE_LIST = 2048, EMBEDDING_SMALL_LIST = 512 };
 enum { EMBEDDING_ENDS = 512 };
 
-/* records: n of 8 bytes, sorted by slot of their tiles; ends: for each slot where its records end. list: most records at a time; piece: a multiple of 64
- * and less than a list. */
+/* records: n of 8 bytes, sorted by slot of their tiles; ends: for each slot where its records end.
+ * list: most records at a time; piece: a multiple of 64 and less than a list. */
 #define EMBEDDING_SORT(X)                                                                       \
     X(VECTOR, indices, int64_t)                                                                 \
     X(MEMORY, records, uint64_t)                                                                \

@@ -1,7 +1,8 @@
 /* embedding.asc.c - rows of a table by index, and the gradient of the table.
  *
- * The gradient takes two launches. The first sorts the positions by their index (embedding_sort.h). The second sums tile by tile of the
- * table: each element of a row is added up by one block, in the order of the indices. */
+ * The gradient takes two launches. The first sorts the positions by their index (embedding_sort.h).
+ * The second sums tile by tile of the table: each element of a row is added up by one block, in the
+ * order of the indices. */
 #include "embedding_sort.h"
 
 /* ---- rows ---- */
@@ -16,7 +17,8 @@ static inline __aicore__ void embedding_ask(__gm__ void *from, int64_t count, in
     ASC_NOTIFY(PIPE_MTE2, PIPE_S, slot);
 }
 
-/* The records of a block's tiles, a chunk after the other: those from `at` on, before `last`, are of the tile of `task`. */
+/* The records of a block's tiles, a chunk after the other: those from `at` on, before `last`, are
+ * of the tile of `task`. */
 typedef struct embedding_chunk {
     int64_t task, at, last;
 } embedding_chunk;
@@ -42,7 +44,8 @@ static inline __aicore__ void embedding_next(embedding_chunk *c, embedding_order
         *c = embedding_chunk_of(order, grid, ends, c->task + asc_get_block_num());
 }
 
-/* Copies the rows of a tile whose bit is set in or out: of the table, `size` bytes an element, `pitch` bytes a row in UB. */
+/* Copies the rows of a tile whose bit is set in or out: of the table, `size` bytes an element,
+ * `pitch` bytes a row in UB. */
 static inline __aicore__ void embedding_rows(int out, __gm__ char *table, int64_t stride,
                                              int64_t size, uint64_t used, asc_tile tile,
                                              uint64_t place, int64_t pitch)

@@ -1,6 +1,7 @@
 /* embedding.asc.h - the kernels of one type; see asc_each_type.h. */
 
-/* No arithmetic: rows come in one by one and leave together. Indices come in a tile ahead, since S waits for them. */
+/* No arithmetic: rows come in one by one and leave together. Indices come in a tile ahead, since
+ * S waits for them. */
 ASC_KERNEL ASC_NAME(embedding_forward)(ASC_PARAMS(EMBEDDING_FORWARD))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
@@ -75,8 +76,9 @@ static inline __aicore__ void EMBEDDING_ADD(__ubuf__ float *acc, __gm__ ASC_T *d
     ASC_THEN();
 }
 
-/* A tile of the table: its rows summed up. If an element of dweight is of 4 bytes, acc is where rows leave from; else
- * they leave from `out`. With accumulate, rows in use come in first and leave alone. Records come a chunk ahead, since S waits for them. */
+/* A tile of the table: its rows summed up. If an element of dweight is of 4 bytes, acc is where
+ * rows leave from; else they leave from `out`. With accumulate, rows in use come in first and leave
+ * alone. Records come a chunk ahead, since S waits for them. */
 ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);

@@ -1,9 +1,11 @@
 /* embedding_sort.h - the positions of a table's indices, sorted by index.
  *
- * Tiles of the table belong to owners in turn, so that rows that are much used, which often lie together, are many blocks' work. An owner is
- * a block, which looks through all indices, keeps its own in a list, sorts it and writes it as records. Where the list would not
- * hold them all, it does so for a part of its tiles after the other; of a single tile, list after list, in the order of the positions.
- * Owners, and the tiles of each, lie one behind the other in `records`: a tile's place in that order is its slot. */
+ * Tiles of the table belong to owners in turn, so that rows that are much used, which often lie
+ * together, are many blocks' work. An owner is a block, which looks through all indices, keeps its
+ * own in a list, sorts it and writes it as records. Where the list would not hold them all, it does
+ * so for a part of its tiles after the other; of a single tile, list after list, in the order of
+ * the positions. Owners, and the tiles of each, lie one behind the other in `records`: a tile's
+ * place in that order is its slot. */
 #ifndef EMBEDDING_SORT_H
 #define EMBEDDING_SORT_H
 
@@ -31,7 +33,8 @@ static inline __aicore__ int64_t embedding_slot(embedding_order o, int64_t tile)
     return (tile & (((int64_t)1 << o.owner_shift) - 1)) * o.tiles_each + (tile >> o.owner_shift);
 }
 
-/* A record: above the position, below the index, as a negative float, since sorting is by falling scores. */
+/* A record: above the position, below the index, as a negative float, since sorting is
+ * by falling scores. */
 static inline __aicore__ int64_t embedding_position(uint64_t record)
 {
     return (int64_t)(record >> 32);
@@ -92,8 +95,8 @@ static inline __aicore__ void embedding_piece_in(const embedding_scan *s, int64_
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
 }
 
-/* Puts the piece's own indices of the rows [first, last) into the list, from `to` on; returns how many. Those of owners
- * before are counted. */
+/* Puts the piece's own indices of the rows [first, last) into the list, from `to` on; returns how
+ * many. Those of owners before are counted. */
 static inline __aicore__ int64_t embedding_take(const embedding_scan *s, int64_t at, int slot,
                                                 int64_t first, int64_t last, int64_t to)
 {
@@ -189,8 +192,8 @@ static inline __aicore__ __ubuf__ float *embedding_sort(const embedding_scan *s)
     return from;
 }
 
-/* The list to memory, sorted, and if there is `ends`, where the records of `tiles` tiles of the owner from `tile` on end, the first of
- * which is record `begin`. The list is empty then. */
+/* The list to memory, sorted, and if there is `ends`, where the records of `tiles` tiles of the
+ * owner from `tile` on end, the first of which is record `begin`. The list is empty then. */
 static inline __aicore__ void embedding_write(embedding_scan *s, __gm__ int32_t *ends,
                                               int64_t begin, int64_t tile, int64_t tiles)
 {
@@ -219,8 +222,9 @@ static inline __aicore__ void embedding_write(embedding_scan *s, __gm__ int32_t 
     asc_sync(); /* all has left, or has been read */
 }
 
-/* Looks through all indices for those of `tiles` tiles from `tile` on. Returns 0 if they may be more than the list holds: nothing is kept
- * then, but if it is one tile full lists are written, where `to` is known. */
+/* Looks through all indices for those of `tiles` tiles from `tile` on. Returns 0 if they may be
+ * more than the list holds: nothing is kept then, but if it is one tile full lists are written,
+ * where `to` is known. */
 static inline __aicore__ int embedding_look(embedding_scan *s, int64_t tile, int64_t tiles)
 {
     const int64_t shift = s->order.tile_shift + s->order.owner_shift;

@@ -1,9 +1,11 @@
-/* tools/tigon/check/kinds/accuracy.c - relative errors below an element's tolerance that all elements share: roundings have either
- * sign and cancel in a sum over many elements, a wrong factor does not.
+/* tools/tigon/check/kinds/accuracy.c - relative errors below an element's tolerance that
+ * all elements share: roundings have either sign and cancel in a sum over many elements, a
+ * wrong factor does not.
  *
- * Of an output with values v, rounded to its type, and errors e the sum of e sign(v) must stay below 8 u32 of the sum of |v| and the
- * sum of S (docs/numerics.md), beside four times the root of the sum of e^2, what errors of random sign add up to. Several
- * problems count together, each with weight 1, so that outputs of one element (a loss) are judged, too.
+ * Of an output with values v, rounded to its type, and errors e the sum of e sign(v) must stay
+ * below 8 u32 of the sum of |v| and the sum of S (docs/numerics.md), beside four times the root of
+ * the sum of e^2, what errors of random sign add up to. Several problems count together, each with
+ * weight 1, so that outputs of one element (a loss) are judged, too.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* tools/tigon/check/kinds/bases.c - the small cases that the kinds start from: of the family, and bare ones, as the implementation
- * takes them. */
+/* tools/tigon/check/kinds/bases.c - the small cases that the kinds start from: of the family, and
+ * bare ones, as the implementation takes them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,7 +118,8 @@ int bases_of(const trier *t, int type, const base **into, int max)
     return taken;
 }
 
-/* Tensors count most, then more than a few elements, then how little else the case says; of equals the largest is taken. */
+/* Tensors count most, then more than a few elements, then how little else the case says; of equals
+ * the largest is taken. */
 static int richness(const trier *t, const base *b)
 {
     enum { FEW_BYTES = 1024 };

@@ -1,4 +1,5 @@
-/* tools/tigon/check/kinds/growth.c - how large the process is: what only grows when something is never given back. */
+/* tools/tigon/check/kinds/growth.c - how large the process is: what only grows when something is
+ * never given back. */
 #include <dirent.h>
 #include <errno.h>
 #include <malloc.h>

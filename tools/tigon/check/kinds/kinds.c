@@ -65,7 +65,8 @@ problem *kinds_problem(trier *t, const pb_case *c, int type, uint64_t seed)
     return NULL;
 }
 
-/* The CPU's own implementation is beyond its tolerance as well, which was made for the families' cases: then this one tells nothing. */
+/* The CPU's own implementation is beyond its tolerance as well, which was made for the families'
+ * cases: then this one tells nothing. */
 static int is_beyond(trier *t, problem *p, truth *truth)
 {
     const int impl = tg_default_of(t->ck->judge, t->op->info->name);

@@ -1,11 +1,12 @@
-/* tools/tigon/check/kinds/leavings.c - what a call leaves behind in the process: its state changed, or memory, files and threads that
- * become more with every call. */
+/* tools/tigon/check/kinds/leavings.c - what a call leaves behind in the process: its state changed,
+ * or memory, files and threads that become more with every call. */
 #include <stdio.h>
 
 #include "kinds.h"
 #include "share/impl_device.h"
 
-/* Rounds of so many calls: what grows in each of them but the first, which may set up something, is never given back. */
+/* Rounds of so many calls: what grows in each of them but the first, which may set up something, is
+ * never given back. */
 enum { ROUNDS = 4, CALLS = 32, BASES = 4, BYTES_A_CALL = 8 };
 
 /* ---- state ---- */
@@ -70,7 +71,8 @@ static int measure(trier *t, problem *p, round_fn round, process_size *least)
     return 0;
 }
 
-/* More than any set-up takes since the first call: a leak may have come to its end, where no more are to be had. */
+/* More than any set-up takes since the first call: a leak may have come to its end, where no
+ * more are to be had. */
 static int has_run_out(const trier *t, const process_size *now)
 {
     enum { MOST_FILES = 128, MOST_THREADS = 256 };

@@ -1,5 +1,6 @@
-/* tools/tigon/check/kinds/memory.c - memory beside the operands: other strides and starts, and tensors that end where their page
- * ends or begin where it begins, between pages that nobody may touch. */
+/* tools/tigon/check/kinds/memory.c - memory beside the operands: other strides and starts,
+ * and tensors that end where their page ends or begin where it begins, between pages that
+ * nobody may touch. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* tools/tigon/check/kinds/options.c - values of options between and beyond the usual, and types of tensors with them. */
+/* tools/tigon/check/kinds/options.c - values of options between and beyond the usual, and types of
+ * tensors with them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,8 @@ static int sets(const pb_case *c, const char *name)
 
 enum { MOST = 48, EACH = 3 };
 
-/* The value with bases that set the option, or do not, beginning at another one each time, until `most` were taken. */
+/* The value with bases that set the option, or do not, beginning at another one each time, until
+ * `most` were taken. */
 static int try_value(trier *t, const tg_arg_info *option, const char *value, const base **from,
                      int n, int first, int setting, int most)
 {

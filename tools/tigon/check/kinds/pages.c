@@ -1,5 +1,6 @@
-/* tools/tigon/check/kinds/pages.c - a problem's buffers on pages of their own. An access to a page that is closed is noted by the
- * handler of SIGSEGV, which opens the page, so that the call goes on. */
+/* tools/tigon/check/kinds/pages.c - a problem's buffers on pages of their own. An access to
+ * a page that is closed is noted by the handler of SIGSEGV, which opens the page, so that
+ * the call goes on. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

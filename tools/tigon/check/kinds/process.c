@@ -1,4 +1,5 @@
-/* tools/tigon/check/kinds/process.c - what belongs to the process and its threads, and a call must leave as it was. */
+/* tools/tigon/check/kinds/process.c - what belongs to the process and its threads, and a call
+ * must leave as it was. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fenv.h>
@@ -35,7 +36,8 @@ extern char **environ;
 
 /* ---- parts ---- */
 
-/* Of the floating-point environment the modes alone: the flags of what has happened are nobody's. */
+/* Of the floating-point environment the modes alone: the flags of what has
+ * happened are nobody's. */
 static int modes_differ(const fenv_t *a, const fenv_t *b)
 {
 #if defined(__x86_64__)

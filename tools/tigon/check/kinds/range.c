@@ -1,11 +1,12 @@
-/* tools/tigon/check/kinds/range.c - results at the ends of a type's range: beyond its largest number, subnormal, NaN. */
+/* tools/tigon/check/kinds/range.c - results at the ends of a type's range: beyond its largest
+ * number, subnormal, NaN. */
 #include <math.h>
 #include <string.h>
 
 #include "kinds.h"
 
-/* Of f16 large inputs suffice for results beyond 65504; f32 and bf16 have the same range, whose end intermediates would meet as
- * well: only NaN and small values are tried there. */
+/* Of f16 large inputs suffice for results beyond 65504; f32 and bf16 have the same range, whose end
+ * intermediates would meet as well: only NaN and small values are tried there. */
 static const struct {
     const char *fill;
     int f16_only;

@@ -1,5 +1,6 @@
-/* tools/tigon/check/kinds/sizes.c - sizes that models use: each dimension by itself beyond 65535 and at others that 16 bits, one
- * block of threads or one page do not hold, and the benchmark's own sizes. */
+/* tools/tigon/check/kinds/sizes.c - sizes that models use: each dimension by itself beyond
+ * 65535 and at others that 16 bits, one block of threads or one page do not hold, and the
+ * benchmark's own sizes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +94,8 @@ static void try_dimensions(trier *t, const base *from)
     }
 }
 
-/* ---- the benchmark's sizes: too large for ref in f64, held against the CPU's implementation, loosely ---- */
+/* ---- the benchmark's sizes: too large for ref in f64, held against the CPU's
+ * implementation, loosely ---- */
 
 enum { MOST_MEMORY = 160 << 20 };
 static const double most_work = 0x1p34;

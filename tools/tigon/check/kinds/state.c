@@ -1,5 +1,6 @@
-/* tools/tigon/check/kinds/state.c - results that depend on what was called before: on other shapes and types, on other values at the same
- * addresses, on how often, in which context and by which thread. */
+/* tools/tigon/check/kinds/state.c - results that depend on what was called before: on other
+ * shapes and types, on other values at the same addresses, on how often, in which context
+ * and by which thread. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

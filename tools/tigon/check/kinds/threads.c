@@ -1,5 +1,6 @@
-/* tools/tigon/check/kinds/threads.c - calls in several contexts at once, each on a thread of its own: by chance, many calls long, and made
- * to happen: one call is stopped at its first access to a tensor until another has run as a whole. */
+/* tools/tigon/check/kinds/threads.c - calls in several contexts at once, each on a thread of its
+ * own: by chance, many calls long, and made to happen: one call is stopped at its first access to a
+ * tensor until another has run as a whole. */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -123,7 +124,8 @@ static void *run_when_told(void *arg)
     return NULL;
 }
 
-/* In the stopped call. An implementation may hold a lock: then the other call waits for this one, and both go on. */
+/* In the stopped call. An implementation may hold a lock: then the other call waits for this
+ * one, and both go on. */
 static void let_other_run(void *arg)
 {
     meeting *m = arg;
@@ -183,7 +185,8 @@ static void try_meetings(trier *t, const base *a, const base *b)
 
 /* ---- all ---- */
 
-/* In host memory. Not of products: libraries of them move the stack, and hold signals back meanwhile (gemm_onednn.c). */
+/* In host memory. Not of products: libraries of them move the stack, and hold signals back
+ * meanwhile (gemm_onednn.c). */
 static int can_be_stopped(const trier *t)
 {
     return impl_memory(t->ck->ctx, t->impl) == TG_DEVICE_CPU && !t->op->gemm;
