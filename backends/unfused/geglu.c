@@ -104,15 +104,13 @@ static tg_status backward(tg_ctx *ctx, const tg_geglu_backward_args *args)
 }
 
 /* Limits and interleaved tensors are left to others. */
-static int accepts_forward(const void *call)
+static int accepts_forward(const tg_geglu_forward_args *args)
 {
-    const tg_geglu_forward_args *args = call;
     return args->up != NULL;
 }
 
-static int accepts_backward(const void *call)
+static int accepts_backward(const tg_geglu_backward_args *args)
 {
-    const tg_geglu_backward_args *args = call;
     return args->up != NULL;
 }
 

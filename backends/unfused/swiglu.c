@@ -82,15 +82,13 @@ static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
 }
 
 /* Limits and interleaved tensors are left to others. */
-static int accepts_forward(const void *call)
+static int accepts_forward(const tg_swiglu_forward_args *args)
 {
-    const tg_swiglu_forward_args *args = call;
     return args->up && args->limit == HUGE_VAL && args->alpha == 1 && args->up_offset == 0;
 }
 
-static int accepts_backward(const void *call)
+static int accepts_backward(const tg_swiglu_backward_args *args)
 {
-    const tg_swiglu_backward_args *args = call;
     return args->up && args->limit == HUGE_VAL && args->alpha == 1 && args->up_offset == 0;
 }
 

@@ -29,23 +29,24 @@ static void check(tg_ctx *ctx)
     for (int i = 0; i < 3; i++) {
         tg_tensor *const dy = gated[i].dy, *const gate = gated[i].gate, *const up = gated[i].up;
         for (int exact = 0; exact < 2; exact++) {
-            EXPECT(!tg_geglu_backward(ctx, &(tg_geglu_backward_args){dy, gate, up, &a, &b, exact}),
+            EXPECT(!tg_geglu_backward(
+                       ctx, &(tg_geglu_backward_args){dy, gate, up, &a, &b, .exact = exact}),
                    "%s", tg_last_error());
             expect_nan(gated[i].name, out_data[0]);
             if (i < 2)
                 expect_nan(gated[i].name, out_data[1]);
-            EXPECT(!tg_geglu_forward(ctx, &(tg_geglu_forward_args){gate, up, &a, exact}), "%s",
-                   tg_last_error());
+            EXPECT(!tg_geglu_forward(ctx, &(tg_geglu_forward_args){gate, up, &a, .exact = exact}),
+                   "%s", tg_last_error());
             if (i)
                 expect_nan(gated[i].name, out_data[0]);
         }
         EXPECT(
-            !tg_swiglu_backward(ctx, &(tg_swiglu_backward_args){dy, gate, up, &a, &b, NULL, 1, 1}),
+            !tg_swiglu_backward(ctx, &(tg_swiglu_backward_args){dy, gate, up, &a, &b, .alpha = 1}),
             "%s", tg_last_error());
         expect_nan(gated[i].name, out_data[0]);
         if (i < 2)
             expect_nan(gated[i].name, out_data[1]);
-        EXPECT(!tg_swiglu_forward(ctx, &(tg_swiglu_forward_args){gate, up, &a, 1, 1}), "%s",
+        EXPECT(!tg_swiglu_forward(ctx, &(tg_swiglu_forward_args){gate, up, &a, .alpha = 1}), "%s",
                tg_last_error());
         if (i)
             expect_nan(gated[i].name, out_data[0]);

@@ -63,8 +63,8 @@ static void run(tg_ctx *ctx, int impl, const layout *l, int backward, int in_pla
     tg_tensor yq = view(out, q_shape, l->q), yk = view(out + l->k_begin, k_shape, l->k);
     tg_tensor cos = tg_tensor_of(cosines, TG_F32, 2, table);
     tg_tensor sin = tg_tensor_of(sines, TG_F32, 2, table);
-    const tg_rope_forward_args forward = {&q, &k, &cos, &sin, &yq, &yk, 0, OFFSET};
-    const tg_rope_backward_args back = {&q, &k, &cos, &sin, &yq, &yk, 0, OFFSET};
+    const tg_rope_forward_args forward = {&q, &k, &cos, &sin, &yq, &yk, .position_offset = OFFSET};
+    const tg_rope_backward_args back = {&q, &k, &cos, &sin, &yq, &yk, .position_offset = OFFSET};
     const char *name = tg_impl_at(impl)->full_name;
     const tg_status status =
         tg_impl_run(ctx, impl, backward ? (const void *)&back : (const void *)&forward);
