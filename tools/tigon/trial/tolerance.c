@@ -30,11 +30,15 @@ static double smallest_error(const truth *t, int type, double roundings)
     return roundings * half + t->underflow;
 }
 
-/* What underflow of intermediates that are rounded to f16 costs a sum: half of its smallest step a
- * term. They are scaled by 2^7 at least. */
+/* What underflow of intermediates that are rounded to T costs a sum: half of T's smallest step a term. Those of f16
+ * are scaled by 2^7 at least, and may all be rounded alike; those of bf16 are as often rounded up as down. */
 static double underflow_inside(const truth *t, const truth_output *o)
 {
-    return t->type == TG_F16 && o->inside_roundings > 0 ? 0x1p-32 * (double)t->length * t->most : 0;
+    if (o->inside_roundings <= 0)
+        return 0;
+    return t->type == TG_F16    ? 0x1p-32 * (double)t->length * t->most
+           : t->type == TG_BF16 ? 0x1p-134 * sqrt((double)t->length)
+                                : 0;
 }
 
 /* Devices whose matrix units cut off what a sum in f32 has no bits for, where others round. */
@@ -51,17 +55,22 @@ int truth_cuts(const truth *t, int impl)
 }
 
 /* c. Terms of random sign and size are rounded up as often as down; those of a tensor that is
- * repeated are all the same, and so is what each of them is rounded by. A matrix unit that cuts
+ * repeated are all the same, and so is what each of them is rounded by; of ties, which have few
+ * values, it is so for a part of them. A matrix unit that cuts
  * does so after each 16 terms, always towards 0, by one rounding of the sum so far on average,
  * which is half of the whole. */
 static double growth_of(const truth *t, int cuts)
 {
     const pb_case *c = t->wide->c;
     const double length = (double)t->length, cut = cuts ? length / 32 : 0;
-    for (int i = 0; i < c->ntokens; i++)
+    double random = 0.75 * sqrt(length);
+    for (int i = 0; i < c->ntokens; i++) {
         if (c->token[i].kind == PB_EXPAND)
             return 8 + 0.5 * length + cut;
-    return 8 + 0.75 * sqrt(length) + cut;
+        if (c->token[i].kind == PB_FILL && !strcmp(c->token[i].value, "ties"))
+            random = 1.5 * sqrt(length);
+    }
+    return 8 + random + cut;
 }
 
 int truth_bound_of(truth *t, int output, int type, unsigned how, truth_bound *b, char *error)
