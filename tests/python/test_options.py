@@ -2,6 +2,7 @@
 import pytest
 import torch
 
+import tigon.ops
 import tigon.torch
 
 from test_compile import same
@@ -95,3 +96,13 @@ def test_half_a_size_is_traced(dynamic):
 def test_what_is_wrong_is_told(call, words):
     with pytest.raises(ValueError, match=words):
         call(torch.ones(4, 8))
+
+
+def test_an_output_goes_with_the_optional_input_that_it_may_lie_over():
+    gate, up, dy = torch.randn(3, 4, 8).unbind()
+    dgate, dup = tigon.ops.swiglu_backward(dy, gate, up)
+    assert dgate.shape == dup.shape == gate.shape
+    assert tigon.ops.swiglu_backward(dy, torch.randn(4, 16), interleaved=True).shape == (4, 16)
+    q, k, table = torch.randn(1, 5, 4, 8), torch.randn(1, 5, 2, 8), torch.randn(5, 4)
+    yq, yk = tigon.ops.rope_forward(q, k, table, table)
+    assert yq.shape == q.shape and yk.shape == k.shape

@@ -42,7 +42,7 @@ for text in Files "API map" "NPU optimisations" "Tiling and launch" "Parity, for
 done
 has "$work/text" 'swiglu_forward +Liger function +liger_kernel\.ops\.swiglu\.LigerSiLUMulFunction\.forward +ctx, a, b, gate_multiplier=1\.0, '
 has "$work/text" 'swiglu_forward +Liger kernel \(Triton\) +liger_kernel\.ops\.swiglu\._swiglu_forward_kernel +a_ptr, '
-has "$work/text" 'swiglu_forward +Tigon +tg_swiglu_forward +in gate, in up, out y'
+has "$work/text" 'swiglu_forward +Tigon +tg_swiglu_forward +in gate, opt up, out y'
 has "$work/text" 'swiglu_forward +check on a card .* +tigon check --device npu --strict swiglu_forward'
 has "$work/text" 'kernels/maps/swiglu\.asc\.c +[0-9]+'
 has "$work/text" 'asc_exp +arithmetic +vector +2 +[1-9][0-9]* +[1-9][0-9.]* +0\.00 +swiglu\.asc\.c:[0-9]+, :[0-9]+$'

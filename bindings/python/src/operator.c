@@ -106,12 +106,25 @@ static int take_option(call *c, int i)
     return value ? option_of(c->op->info->name, arg, value, &c->slots[i]) : 0;
 }
 
-/* Outputs that shall be made: required ones that were not given, and optional
- * ones given as True. */
+/* An output goes with an optional input whose buffer it may share: yk with k, dup with up. */
+static int goes_with_what_is_given(const call *c, const tg_arg_info *output)
+{
+    for (int k = 0; output->over && k < c->op->info->nargs; k++) {
+        const tg_arg_info *arg = &c->op->info->args[k];
+        if (arg->kind == TG_ARG_OPT && !strcmp(arg->name, output->over))
+            return c->given[k] != NULL;
+    }
+    return 0;
+}
+
+/* Outputs that shall be made: required ones that were not given, those that go with an optional
+ * input that was, and optional ones given as True. */
 static int is_asked(const call *c, int i)
 {
     const tg_arg_info *arg = &c->op->info->args[i];
-    return is_output(arg) && (c->given[i] == Py_True || (!c->given[i] && arg->kind == TG_ARG_OUT));
+    return is_output(arg) &&
+           (c->given[i] == Py_True ||
+            (!c->given[i] && (arg->kind == TG_ARG_OUT || goes_with_what_is_given(c, arg))));
 }
 
 static PyObject *tensors_as_dict(const call *c)

@@ -18,7 +18,7 @@ LEFT_OUT = {"gemm": {"beta"}, "batched_gemm": {"beta"}, "cross_entropy": {"grad_
 # The output whose first size no input tells, the input of forward that has it, and what follows it in the shape of dy.
 ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_backward": ("x", "dx", slice(None))}
 # Optional outputs that are computed whenever an input is given.
-FOLLOWS = {"yk": "k", "dk": "dyk"}
+FOLLOWS = {"yk": "k", "dk": "dyk", "dup": "up"}
 # Operators without forward and backward: the gradients of products are products.
 PRODUCTS = ("gemm", "batched_gemm")
 # Families whose inputs autocast lowers, as it does for products in PyTorch; of the others it makes the types one.
