@@ -153,6 +153,15 @@ static int fail_case(const catalogue *cat, const pb_op *op, const pb_case *c, in
     return n;
 }
 
+/* All of the backends run it: unfused leaves some options to others. */
+static int is_for_all(tg_ctx *ctx, const problem *p)
+{
+    char name[128];
+    snprintf(name, sizeof name, "unfused/%s", p->op->info->name);
+    const int impl = tg_find(ctx, name);
+    return impl < 0 || tg_impl_accepts(ctx, impl, problem_args(p));
+}
+
 /* The largest case of moderate size. */
 static const pb_case *large_case(const catalogue *cat, const pb_op *op)
 {
@@ -167,7 +176,7 @@ static const pb_case *large_case(const catalogue *cat, const pb_op *op)
         if (!pb_case_is_for(op, c) || c->bench || !pb_case_takes(c, TG_BF16))
             continue;
         problem *p = problem_create(cat, op, c, &options, error);
-        if (p && problem_memory(p) >= most && problem_memory(p) < 1u << 20) {
+        if (p && is_for_all(ctx, p) && problem_memory(p) >= most && problem_memory(p) < 1u << 20) {
             most = problem_memory(p);
             best = c;
         }
