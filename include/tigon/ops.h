@@ -266,8 +266,8 @@ TG_API tg_status tg_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backwar
  *   DeepSeek-V4 has a limit alone.
  *   gate, up, y [..,F] T. For the packed layout [.., gate | up] pass two views of the buffer, with
  *   row stride 2F (tg_tensor_slice); nothing is copied.
- *   interleaved: 1 reads both from gate [..,2F], whose elements alternate, g0 u0 g1 u1 ...; up is
- *   NULL then.
+ *   interleaved: 1 reads both from gate, whose rows of 2F elements alternate, g0 u0 g1 u1 ...; up
+ *   is NULL then.
  *   gate_multiplier, down_multiplier, alpha: 0 means 1.
  *   limit: at least 0; 0 means no limit, TG_ZERO a limit of 0.
  * Saved for backward: gate, up.
@@ -279,8 +279,8 @@ TG_API tg_status tg_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *ar
  *   dup = g u a,   dgate = g (v + up_offset) (a + alpha u a (1 - a)) gate_multiplier
  *   Where |up| exceeds the limit dup is 0, and where gate does dgate is; at the
  *   limit itself neither is.
- *   dgate may be gate, dup may be up. With interleaved = 1, dgate [..,2F] has
- *   both, and dup is NULL.
+ *   dgate may be gate, dup may be up. With interleaved = 1, dgate has both as gate has, and dup is
+ *   NULL.
  *   y [..,F] T, or NULL: the result of forward, computed again if it was not kept; y may be dy.
  */
 TG_API tg_status tg_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
@@ -290,7 +290,7 @@ TG_API tg_status tg_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *
  *   a (1 + tanh(u / 2)) / 2, the usual approximation.
  *   exact = 1: gelu(a) = a erfc(-a / sqrt(2)) / 2, a times the normal distribution function.
  *   gate, up, y [..,F] T. The packed layout [.., gate | up] is passed as in swiglu.
- *   interleaved: 1 reads both from gate [..,2F], as in swiglu; up is NULL then.
+ *   interleaved: 1 reads both from gate, as in swiglu; up is NULL then.
  * Saved for backward: gate, up.
  * Numerics: f32 throughout, rounded once; far below zero gelu keeps its relative precision.
  * Source: Shazeer 2020, arXiv:2002.05202; Hendrycks and Gimpel 2016, arXiv:1606.08415.
@@ -301,8 +301,8 @@ TG_API tg_status tg_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args
  *   exact = 0, with s = 1 / (1 + exp(-u)): gelu'(a) = s + a s (1 - s) u',
  *   u' = 2 sqrt(2 / pi) (1 + 0.134145 a^2).
  *   exact = 1: gelu'(a) = erfc(-a / sqrt(2)) / 2 + a exp(-a^2 / 2) / sqrt(2 pi).
- *   dgate may be gate, dup may be up. With interleaved = 1, dgate [..,2F] has
- *   both, and dup is NULL.
+ *   dgate may be gate, dup may be up. With interleaved = 1, dgate has both as gate has, and dup is
+ *   NULL.
  */
 TG_API tg_status tg_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
 

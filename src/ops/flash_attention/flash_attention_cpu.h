@@ -1,5 +1,4 @@
-/* What the units of flash_attention on the CPU share: layouts of packed matrices, tiles, and
- * the kernels on them.
+/* What the units of flash_attention on the CPU share: layouts of packed matrices, tiles, kernels.
  *
  * A packed matrix is an array of 32-bit words: floats or, where the machine multiplies pairs of
  * bf16 (FA_PAIRS), two bf16 that are neighbours in the direction of the sum. Three layouts, for a
@@ -52,8 +51,7 @@
 #define FA_NV 2
 #define FA_NR (FA_NV * VL)
 
-/* Products of pairs of bf16 are an implementation for bf16 alone; other types
- * have nothing to gain. */
+/* Products of pairs of bf16 are for bf16 alone; other types have nothing to gain. */
 #define FA_TAKES (FA_PAIRS ? TG_TAKES_BF16 : TG_TAKES_FLOATS)
 
 enum {
@@ -160,8 +158,7 @@ typedef struct fa_sizes {
 
 fa_view fa_view_of(const tg_tensor *t);
 fa_sizes fa_sizes_of(const tg_tensor *q, const tg_tensor *k, double scale, int64_t causal);
-/* Tasks that one worker takes at once: about a million products, so that small problems
- * stay on one thread. */
+/* Tasks that a worker takes at once, of a million products: small problems stay on one thread. */
 int64_t fa_grain(int64_t products_per_task);
 /* So many words for each worker; size: their bytes. */
 char *fa_scratch(tg_ctx *ctx, int64_t words, int64_t *size);
@@ -192,13 +189,11 @@ void fa_store_row(el e, char *to, int64_t d, const float *sums, int64_t slice_st
 /* ---- flash_attention_kernel_softmax.c ---- */
 
 /* Takes the tile's scores of the panel of FA_NR queries at i into max and sum; they become
- * probabilities, words of keys up to `filled`. factor is what the sums of earlier tiles are to
- * be multiplied by. */
+ * probabilities, words of keys up to `filled`. factor: of the sums of earlier tiles. */
 void fa_softmax(const fa_tile *t, int i, int filled, float *scores, float *max, float *sum,
                 float *factor);
-/* p, scores, become probabilities, and ds, products of dy and v, the gradients of the
- * scores: words of queries; ds_keys: those of keys. rows: lse, and `padded` floats further
- * the sums over d of dy y. */
+/* p, scores, become probabilities, and ds, products of dy and v, their gradients: words of queries;
+ * ds_keys: of keys. rows: lse, and `padded` floats further the sums over d of dy y. */
 void fa_softmax_gradient(const fa_tile *t, int i, int filled, float *p, float *ds, word *ds_keys,
                          const float *rows, int64_t padded);
 

@@ -1,5 +1,4 @@
-/* What forward and backward of fused_neighborhood_attention on the CPU share: sequences, tiles of
- * 16 queries, the rows that they see, and the kernels on them.
+/* What both directions of fused_neighborhood_attention on the CPU share: tiles of 16 queries.
  *
  * Positions that see each other are equal modulo the dilation. Each such class is a sequence of its
  * own without dilation; whatever comes after na_sequence_of() speaks of one.
