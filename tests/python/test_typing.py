@@ -53,7 +53,7 @@ WRONG = {
     "tt.rms_norms(x)": 'Module has no attribute "rms_norms"',
     "tt.group_norm(x)": 'Missing named argument "num_groups" for "group_norm"',
     "tt.Softmax(3)": 'Too many arguments for "Softmax"',
-    "tt.swiglu(x, 1)": 'Argument 2 to "swiglu" has incompatible type "int"; expected "Tensor"',
+    "tt.swiglu(x, 1)": 'Argument 2 to "swiglu" has incompatible type "int"; expected "Tensor | None"',
 }
 
 
