@@ -89,8 +89,10 @@ SIMD_INLINE loss_term even_terms(vf x, vf y)
     const vf h = minus_log(power.b), distance = n + h, two = v_set(2.0f);
     const vf larger = v_exp_scaled(v_max(a, b), (float)(1 / UNIT));
     const vf kept = v_select(a < v_set(-87.0f), v_set(0.0f), larger);
-    /* h + t (n + h), whose terms nearly cancel, with t = 1 + u: n + 2 h is exact where they do */
-    const vf loss = power.b * distance + (h * two + n);
+    /* h + t (n + h), whose terms nearly cancel where n is small: there t = 1 + u, and n + 2 h is
+     * exact. Far from there n cancels in that sum. */
+    const vf near = power.b * distance + (h * two + n), far = power.a * distance + h;
+    const vf loss = v_select(n < v_set(-1.0f), far, near);
     return (loss_term){larger * loss, kept * v_if_negative(d, h, power.a * distance)};
 }
 
