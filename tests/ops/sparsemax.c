@@ -86,7 +86,7 @@ int main(void)
             if (strncmp(tg_impl_at(impl)->full_name, "unfused", 7) != 0)
                 far_below_the_maximum(ctx, impl);
         }
-    EXPECT(found >= 3, "%d implementations", found);
+    EXPECT(found >= 2, "%d implementations", found);
 
     int64_t shape[] = {A, M, C}, gaps[] = {M * (C + 2), C + 2, 1}, loose[] = {M * C + 5, C, 1};
     refused(ctx, 3, shape, NULL, 3, "sparsemax_forward: dim is 3, expected -3 to 2");
