@@ -191,13 +191,19 @@ static inline __aicore__ void ce_rows_saved(const ce_job *job, const ce_tile *ti
 
 /* ---- the gradient ---- */
 
-/* Each row's FACTOR, AT_TARGET and BIAS: see ce_factors(). In between AT_TARGET and BIAS are what P
- * and Q are multiplied with. G is the row's dloss. limited: weights take part element by element.
- * ASC_THEN() is left to the caller, for AT_TARGET alone. */
-static inline __aicore__ void ce_rows_factors(const ce_job *job, int limited)
+/* What a share of a class's bias is in each row. */
+static inline __aicore__ float ce_smooth(const ce_job *job)
+{
+    return job->smoothing / (float)job->columns * job->per_ce;
+}
+
+/* Each row's FACTOR and AT_TARGET for a G of 1: see ce_factors(). In between AT_TARGET and BIAS are
+ * what P and Q are multiplied with. G, the row's dloss, becomes what all of the row is times.
+ * limited: weights take part element by element. ASC_THEN() is left to the caller. */
+static inline __aicore__ void ce_rows_shares(const ce_job *job, int limited)
 {
     const uint32_t n = (uint32_t)job->batch;
-    const float smooth = job->smoothing / (float)job->columns * job->per_ce;
+    const float smooth = ce_smooth(job);
     __ubuf__ float *p = ce_at(job, CE_P), *q = ce_at(job, CE_Q), *g = ce_at(job, CE_G);
     __ubuf__ float *rest = ce_at(job, CE_REST), *hit = ce_at(job, CE_HIT_WEIGHT);
     __ubuf__ float *factor = ce_at(job, CE_FACTOR), *target = ce_at(job, CE_AT_TARGET);
@@ -238,7 +244,16 @@ static inline __aicore__ void ce_rows_factors(const ce_job *job, int limited)
     ASC_THEN();
     asc_div(factor, factor, total, n);
     asc_sub(target, target, q, n);
-    asc_mul_scalar(bias, g, smooth, n);
+}
+
+/* FACTOR, AT_TARGET and BIAS. ASC_THEN() is left to the caller, for AT_TARGET alone. */
+static inline __aicore__ void ce_rows_factors(const ce_job *job, int limited)
+{
+    const uint32_t n = (uint32_t)job->batch;
+    __ubuf__ float *g = ce_at(job, CE_G), *hit = ce_at(job, CE_HIT_WEIGHT);
+    __ubuf__ float *factor = ce_at(job, CE_FACTOR), *target = ce_at(job, CE_AT_TARGET);
+    ce_rows_shares(job, limited);
+    asc_mul_scalar(ce_at(job, CE_BIAS), g, ce_smooth(job), n);
     if (job->softcap > 0.0f)
         asc_mul(hit, g, ce_at(job, CE_HIT_SLOPE), n);
     ASC_THEN();

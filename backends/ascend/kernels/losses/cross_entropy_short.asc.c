@@ -120,26 +120,31 @@ static inline __aicore__ void ce_lines_saved(const ce_job *job, const ce_lines *
              ce_at(job, CE_ROWS_HIT), ce_at(job, CE_ROWS_LSE), n);
 }
 
-/* x, exponentials, becomes the gradient. BIAS is taken from all classes, and so given
- * back to the target's. */
+/* x, exponentials, becomes the gradient. The bias is taken from all classes, and so given back to
+ * the target's. What all of a row is times comes last: an infinite dloss makes its classes
+ * infinite, not the zeros that stand beside them NaN. */
 static inline __aicore__ void ce_lines_gradient(const ce_job *job, const ce_lines *t)
 {
     const uint32_t all = (uint32_t)(t->columns * t->lanes), n = (uint32_t)t->lanes;
-    __ubuf__ float *target = ce_at(job, CE_AT_TARGET), *bias = ce_at(job, CE_BIAS);
-    ce_rows_factors(job, 0);
+    const float smooth = ce_smooth(job);
+    __ubuf__ float *target = ce_at(job, CE_AT_TARGET);
+    ce_rows_shares(job, 0);
     asc_add_scalar(t->others, t->others, -1.0f, all);
-    ASC_BY_COLUMN(asc_mul, t->x, t->x, ce_at(job, CE_FACTOR), t->columns, t->lanes);
     ASC_THEN();
-    if (job->smoothing != 0.0f) {
-        asc_add(target, target, bias, n);
-        ASC_BY_COLUMN(asc_sub, t->x, t->x, bias, t->columns, t->lanes);
+    ASC_BY_COLUMN(asc_mul, t->x, t->x, ce_at(job, CE_FACTOR), t->columns, t->lanes);
+    if (smooth != 0.0f) {
+        asc_add_scalar(target, target, smooth, n);
         ASC_THEN();
+        asc_add_scalar(t->x, t->x, -smooth, all);
     }
+    ASC_THEN();
     asc_mul_scalar(target, target, -1.0f, n);
     ASC_THEN();
     ASC_BY_COLUMN(asc_mul, t->others, t->others, target, t->columns, t->lanes);
     ASC_THEN();
     asc_add(t->x, t->x, t->others, all);
+    ASC_THEN();
+    ASC_BY_COLUMN(asc_mul, t->x, t->x, ce_at(job, CE_G), t->columns, t->lanes);
     ASC_THEN();
     ce_lines_keep(t);
     ASC_THEN();
