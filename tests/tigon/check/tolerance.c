@@ -1,7 +1,8 @@
 /* What a tolerance lets through: sums that are cut off, as tensor cores do, where that is said,
- * and nowhere else. */
+ * and nowhere else; sums of what is rounded to 16 bits. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "trial/trial.h"
 
@@ -49,6 +50,29 @@ static double worst(truth *t, const problem *p, unsigned how, int64_t step, int 
     return most;
 }
 
+/* ---- an implementation's own results ---- */
+
+/* An output's largest error as a part of the tolerance, without the second yardstick. */
+static double worst_of(truth *t, problem *p, int impl, const char *output)
+{
+    double most = 0;
+    if (problem_run_impl(t->ctx, impl, p))
+        return -1;
+    for (int o = 0; o < p->op->ntensors; o++) {
+        truth_bound bound;
+        if (strcmp(p->op->tensor[o].name, output))
+            continue;
+        if (truth_bound_of(t, o, tg_type_of(&p->tensor[o].view), 0, &bound, error))
+            return -1;
+        for (int64_t i = 0; i < t->out[o].n; i++)
+            most = fmax(most, fabs(pb_get(&p->tensor[o], i) - t->out[o].value[i]) /
+                                  truth_tolerance(&t->out[o], &bound, i));
+    }
+    return most;
+}
+
+/* ---- the cases ---- */
+
 static int check(const char *what, double part, int passes)
 {
     const int right = part > 0 && (part <= 1) == passes;
@@ -56,36 +80,89 @@ static int check(const char *what, double part, int passes)
     return !right;
 }
 
-int main(void)
+typedef struct posed {
+    problem *p;
+    truth *t;
+} posed;
+
+/* p and t are NULL if there is no such problem. */
+static posed pose(tg_ctx *ctx, const char *name, const char *text, int type, uint64_t seed)
 {
+    static pb_case c; /* that of the last problem, which refers to it */
     const catalogue *cat = catalogue_get(error);
-    const pb_op *op = cat ? catalogue_op(cat, tg_op_by_name("gemm")) : NULL;
-    tg_ctx *ctx = NULL;
-    pb_case c;
-    problem *p = NULL;
-    truth *t = NULL;
-    if (op && !tg_ctx_create(&ctx) &&
-        !pb_case_parse(cat, op->group, "M=3 N=5 K=8192 a!positive b!positive G=f32", &c, error) &&
-        (p = problem_create(cat, op, &c, &(pb_options){.type = TG_F16, .seed = 1, .ctx = ctx},
-                            error)))
-        t = truth_create(ctx, p, 1, error);
-    int wrong = !t;
-    if (!t) {
+    const pb_op *op = cat ? catalogue_op(cat, tg_op_by_name(name)) : NULL;
+    posed of = {NULL, NULL};
+    if (op && !pb_case_parse(cat, op->group, text, &c, error))
+        of.p = problem_create(cat, op, &c, &(pb_options){.type = type, .seed = seed, .ctx = ctx},
+                              error);
+    if (of.p)
+        of.t = truth_create(ctx, of.p, seed, error);
+    if (!of.t)
         printf("no problem: %s\n", error);
-    } else {
-        const int ref = tg_find(ctx, "ref/gemm");
+    return of;
+}
+
+static void drop(posed *of)
+{
+    truth_free(of->t);
+    problem_free(of->p);
+}
+
+static int sums_of_products(tg_ctx *ctx)
+{
+    posed of = pose(ctx, "gemm", "M=3 N=5 K=8192 a!positive b!positive G=f32", TG_F16, 1);
+    truth *t = of.t;
+    const problem *p = of.p;
+    int wrong = !t;
+    if (t) {
         wrong |= check("rounded", worst(t, p, 0, 8192, 1), 1);
         wrong |= check("cut off after 16 products, taken for rounded", worst(t, p, 0, 16, 1), 0);
         wrong |= check("cut off after 16 products", worst(t, p, TRUTH_CUT, 16, 1), 1);
         wrong |= check("cut off after each product", worst(t, p, TRUTH_CUT, 1, 1), 0);
         wrong |= check("cut off after 16 products by four more", worst(t, p, TRUTH_CUT, 16, 5), 0);
-        if (truth_cuts(t, ref)) {
+        if (truth_cuts(t, ctx, tg_find(ctx, "ref/gemm"))) {
             printf("the CPU's sums are taken to be cut off\n");
             wrong = 1;
         }
     }
-    truth_free(t);
-    problem_free(p);
+    drop(&of);
+    return wrong;
+}
+
+/* dbias is the sum of the logits' gradients, each of them rounded to 16 bits, as many as there are
+ * rows: of few rows it is off by as much as one of them, and of upstream gradients of both signs by
+ * more than it is large. */
+static int sums_of_gradients(tg_ctx *ctx)
+{
+    static const struct {
+        const char *what, *sizes, *options;
+        uint64_t seed;
+    } cases[] = {
+        {"gradients of a mean", "BT=5 H=3 V=97", "G=f32", 11},
+        {"gradients of a sum", "BT=5 H=3 V=97", "reduction=1 G=f32", 26},
+        {"gradients of each row", "BT=5 H=3 V=97", "reduction=2 G=f32", 7},
+        {"gradients of each row that cancel", "BT=64 H=4 V=9", "reduction=2", 9},
+    };
+    const char *name = "fused_linear_cross_entropy_backward";
+    const int impl = tg_find(ctx, "cpu/fused_linear_cross_entropy_backward");
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[PB_TEXT];
+        snprintf(text, sizeof text, "%s dloss!large -class_weight weight!layer %s", cases[i].sizes,
+                 cases[i].options);
+        posed of = pose(ctx, name, text, TG_F16, cases[i].seed);
+        wrong |= !of.t || check(cases[i].what, worst_of(of.t, of.p, impl, "dbias"), 1);
+        drop(&of);
+    }
+    return wrong;
+}
+
+int main(void)
+{
+    tg_ctx *ctx;
+    if (tg_ctx_create(&ctx))
+        return printf("%s\n", tg_last_error()), 1;
+    const int wrong = sums_of_products(ctx) | sums_of_gradients(ctx);
     tg_ctx_destroy(ctx);
     return wrong;
 }

@@ -43,9 +43,10 @@ typedef struct pb_decl {
     char fill[PB_NAME];  /* default fill; "" is normal */
     /* Expressions; "" is 1 rounding and 0 of the others. */
     char roundings[PB_EXPR]; /* ~: roundings to the output's type that the definition allows */
-    char inside[PB_EXPR];    /* ^: roundings of intermediates to T that it allows */
+    /* ^: roundings of intermediates to T that it allows; of an input, 1: it is a factor of such */
+    char inside[PB_EXPR];
     char magnitude[PB_EXPR]; /* %: size of f32 intermediates that cancel in the result */
-    char cancelled[PB_EXPR]; /* $: size of intermediates rounded to T that cancel in it */
+    char cancelled[PB_EXPR]; /* $: that of intermediates rounded to T whose sum it is */
 } pb_decl;
 
 typedef struct pb_op {
@@ -220,7 +221,8 @@ const pb_tensor *problem_tensor(const problem *p, const char *name);
 void problem_reset(problem *p);
 
 /* Value of an expression over the case's dimensions and options, ESIZE, WSIZE and GSIZE (bytes of
- * one element of T, W, G). 0, or -1 with the error. */
+ * one element of T, W, G), and tensors: the size of the largest element, 1 of one that is left
+ * out. 0, or -1 with the error. */
 int problem_value(const problem *p, const char *expression, double *value, char *error);
 /* Elements of an argument in the problem's case, which need not have been made;
  * 0 if it has none. */

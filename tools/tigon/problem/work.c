@@ -1,15 +1,39 @@
 /* tools/tigon/problem/work.c - what a problem amounts to: bytes, operations, memory, its shape in
  * words. */
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "parts.h"
 
+/* A tensor's largest element in size; 1 if the problem does without it, as an upstream gradient. */
+static double largest(const pb_tensor *t)
+{
+    double most = t ? 0 : 1;
+    for (int64_t i = 0; t && i < tg_numel(&t->view); i++)
+        most = fmax(most, fabs(pb_get(t, i)));
+    return most;
+}
+
+static int look_up(const void *arg, const char *name, double *value)
+{
+    const problem *p = arg;
+    const pb_scope scope = {p->op, p->c, p->type};
+    if (!pb_scope_lookup(&scope, name, value))
+        return 0;
+    int i = 0;
+    while (i < p->op->ntensors && strcmp(p->op->tensor[i].name, name))
+        i++;
+    if (i == p->op->ntensors)
+        return -1;
+    *value = largest(problem_tensor(p, name));
+    return 0;
+}
+
 int problem_value(const problem *p, const char *expression, double *value, char *error)
 {
-    const pb_scope scope = {p->op, p->c, p->type};
-    return pb_eval(expression, pb_scope_lookup, &scope, value, error);
+    return pb_eval(expression, look_up, p, value, error);
 }
 
 /* The value of an expression of TG_WORK; 0 if it has none. */

@@ -49,10 +49,14 @@ const char *impl_device(int impl)
     return backend_of(impl)->device;
 }
 
+const char *impl_device_in(const tg_ctx *ctx, int impl)
+{
+    return tg_impl_at(impl)->takes & TG_TAKES_ANY_DEVICE ? tg_ctx_device(ctx) : impl_device(impl);
+}
+
 int impl_is_of(const tg_ctx *ctx, int impl)
 {
-    return (tg_impl_at(impl)->takes & TG_TAKES_ANY_DEVICE) ||
-           !strcmp(impl_device(impl), tg_ctx_device(ctx));
+    return !strcmp(impl_device_in(ctx, impl), tg_ctx_device(ctx));
 }
 
 int impl_memory(const tg_ctx *ctx, int impl)

@@ -17,8 +17,11 @@ const char *device_card(const char *device);
 /* "cpu", "npu", "npu-model" */
 const char *impl_device(int impl);
 
-/* 1 if the implementation is one of the context's device: its backend's, or made of calls of other
- * operators, which run there. */
+/* The device that the implementation works on in a context: its own, or, of what is made of calls
+ * of other operators, the context's, on which they run. */
+const char *impl_device_in(const tg_ctx *ctx, int impl);
+
+/* 1 if the implementation works on the context's device. */
 int impl_is_of(const tg_ctx *ctx, int impl);
 
 /* The type of the memory that the implementation takes in a context, TG_DEVICE_*. */

@@ -25,8 +25,16 @@ static double largest(const double *x, int64_t n)
     return isfinite(most) ? most : 0;
 }
 
+/* 1 if what the tensor is multiplied into is rounded to T. */
+static int is_inside(const problem *p, const pb_decl *d)
+{
+    double value = 0;
+    char error[PB_ERROR];
+    return *d->inside && !problem_value(p, d->inside, &value, error) && value != 0;
+}
+
 /* Moves every input element by 0.5 to 1.5 roundings, up or down: of `unit` for tensors whose type
- * follows T, of f32 for the others. */
+ * follows T or that are factors of what is rounded to it, of f32 for the others. */
 void truth_perturb(problem *wide, double unit, uint64_t key)
 {
     problem_reset(wide);
@@ -34,7 +42,8 @@ void truth_perturb(problem *wide, double unit, uint64_t key)
         const pb_tensor *t = &wide->tensor[i];
         if (!t->present || !t->read || pb_is_integer(t->decl))
             continue;
-        const double step = t->decl->symbol ? unit : type_unit(TG_F32);
+        const int follows = t->decl->symbol || is_inside(wide, t->decl);
+        const double step = follows ? unit : type_unit(TG_F32);
         const double steps[] = {-step, step}; /* chosen without a branch: no one foresees it */
         double *x = f64_data(t), origin = 0;
         const int64_t n = tg_numel(&t->view);

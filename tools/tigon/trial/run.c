@@ -130,15 +130,15 @@ static trial trial_of(tg_ctx *ctx, int impl, problem *p, truth *t, outcome *o)
     trial r = {.ctx = ctx, .impl = tg_impl_at(impl), .number = impl, .p = p, .t = t, .o = o};
     r.unfused = !strcmp(r.impl->backend, "unfused");
     r.loose = r.unfused && p->type != TG_F32;
-    r.how = (r.loose ? TRUTH_LOOSE : 0) | (truth_cuts(t, impl) ? TRUTH_CUT : 0);
+    r.how = (r.loose ? TRUTH_LOOSE : 0) | (truth_cuts(t, ctx, impl) ? TRUTH_CUT : 0);
     r.exempt = r.unfused && pb_case_flag(p->c, "hard");
     return r;
 }
 
-outcome check_written(int impl, problem *p, truth *t)
+outcome check_written(tg_ctx *ctx, int impl, problem *p, truth *t)
 {
     outcome o = {.verdict = PASSED};
-    trial r = trial_of(NULL, impl, p, t, &o);
+    trial r = trial_of(ctx, impl, p, t, &o);
     if (!trial_untouched(&r))
         trial_compare(&r);
     return o;

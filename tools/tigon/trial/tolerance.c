@@ -44,12 +44,12 @@ static double underflow_inside(const truth *t, const truth_output *o)
 /* Devices whose matrix units cut off what a sum in f32 has no bits for, where others round. */
 static const char *const cutting_devices[] = {"cuda"};
 
-int truth_cuts(const truth *t, int impl)
+int truth_cuts(const truth *t, const tg_ctx *ctx, int impl)
 {
     const int on_units = t->wide->op->gemm && (t->type == TG_BF16 || t->type == TG_F16);
     const int n = sizeof cutting_devices / sizeof *cutting_devices;
     int i = 0;
-    while (i < n && strcmp(cutting_devices[i], impl_device(impl)))
+    while (i < n && strcmp(cutting_devices[i], impl_device_in(ctx, impl)))
         i++;
     return on_units && i < n;
 }
@@ -78,12 +78,13 @@ int truth_bound_of(truth *t, int output, int type, unsigned how, truth_bound *b,
     const truth_output *o = &t->out[output];
     const double sums = growth_of(t, (how & TRUTH_CUT) != 0);
     const double unit = type_unit(TG_F32), unit_inside = type_unit(t->type);
+    const double terms = o->cancelled > 0 ? unit_inside : 0; /* of a sum of what is rounded to T */
     *b = (truth_bound){
-        .value = o->roundings * type_unit(type) + sums * unit,
+        .value = o->roundings * type_unit(type) + sums * unit + terms,
         .condition = sums,
         .inside = 4 * o->inside_roundings,
         .fixed = smallest_error(t, type, o->roundings) + underflow_inside(t, o) +
-                 2 * unit * o->magnitude + unit_inside * o->cancelled,
+                 2 * unit * o->magnitude + terms * o->cancelled,
     };
     if (how & TRUTH_LOOSE) {
         b->value += 16 * unit_inside;

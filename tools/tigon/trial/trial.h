@@ -68,7 +68,7 @@ typedef struct truth_bound {
 int truth_bound_of(truth *t, int output, int type, unsigned how, truth_bound *b, char *error);
 /* 1 if the implementation is one of these: products of 16 bits on a device with
  * such matrix units. */
-int truth_cuts(const truth *t, int impl);
+int truth_cuts(const truth *t, const tg_ctx *ctx, int impl);
 /* How far element i may be off. */
 static inline double truth_tolerance(const truth_output *o, const truth_bound *b, int64_t i)
 {
@@ -112,7 +112,7 @@ outcome check_impl(tg_ctx *ctx, int impl, problem *p, truth *t, const check_sett
 
 /* What a call has left in the problem's buffers: outputs against the truth, and
  * everything else untouched. */
-outcome check_written(int impl, problem *p, truth *t);
+outcome check_written(tg_ctx *ctx, int impl, problem *p, truth *t);
 
 /* "y[2,5]" */
 void element_name(const pb_tensor *t, int64_t i, char *text, size_t size);

@@ -36,7 +36,7 @@ static void try_pages(trier *t, const base *b, int at_end)
         else if (pages_touched(g, where, sizeof where))
             kinds_failed(t, &b->c, b->type, "a call touches %s", where);
         else if (!status) {
-            const outcome o = check_written(t->impl, p, truth);
+            const outcome o = check_written(t->ck->ctx, t->impl, p, truth);
             if (o.verdict == PASSED)
                 kinds_passed(t);
             else
