@@ -32,17 +32,30 @@ static const tg_impl *all_impls(void)
     return all;
 }
 
+static tg_backend unfused = {
+    .abi = TG_ABI,
+    .size = sizeof(tg_backend),
+    .vendor = "unfused",
+    .device = "cpu",
+    .device_type = TG_DEVICE_CPU,
+    .open = open_backend,
+    .only_named = 1,
+};
+
 TG_BACKEND_ENTRY
 {
-    static tg_backend unfused = {
-        .abi = TG_ABI,
-        .size = sizeof(tg_backend),
-        .vendor = "unfused",
-        .device = "cpu",
-        .device_type = TG_DEVICE_CPU,
-        .open = open_backend,
-        .only_named = 1,
-    };
     unfused.impls = all_impls();
     return &unfused;
+}
+
+/* ---- what a context has here: the key by which its calls are shaken, 0 for none ---- */
+
+void eager_shake(tg_ctx *ctx, uint64_t key)
+{
+    *unfused_host->slot(ctx, &unfused) = (void *)(uintptr_t)key;
+}
+
+uint64_t eager_shaken(tg_ctx *ctx)
+{
+    return (uintptr_t)*unfused_host->slot(ctx, &unfused);
 }

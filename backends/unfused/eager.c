@@ -58,6 +58,7 @@ eager eager_begin(tg_ctx *ctx)
     eager e;
     e.ctx = ctx;
     e.status = TG_OK;
+    e.shake = eager_shaken(ctx);
     e.count = 0;
     return e;
 }
@@ -144,6 +145,22 @@ static void run_chunk(void *arg, int64_t begin, int64_t end, int worker)
     job->run(&job->step, begin, end);
 }
 
+/* What picks an operand, or a part of it, rounds nothing. */
+static int rounds(eager_op op)
+{
+    return op != EAGER_COPY && op != EAGER_NEG && op != EAGER_ABS && op != EAGER_GREATER &&
+           op != EAGER_MAX;
+}
+
+/* The key of a step: each has another. */
+static uint64_t shake_of(eager *e, eager_op op)
+{
+    enum { STEP = 1 << 20 };
+    const uint64_t key = e->shake;
+    e->shake += key ? STEP : 0;
+    return rounds(op) ? key : 0;
+}
+
 static int64_t rows_per_chunk(int64_t cols)
 {
     return cols > 0 && CHUNK / cols > 1 ? CHUNK / cols : 1;
@@ -166,6 +183,7 @@ static void map(eager *e, eager_step s)
 {
     if (e->status != TG_OK)
         return;
+    s.shake = shake_of(e, s.op);
     if (flat(&s)) {
         const int64_t rows = s.out.rows * s.out.cols / CHUNK;
         mat *all[] = {&s.out, &s.a, &s.b};
@@ -179,32 +197,30 @@ static void map(eager *e, eager_step s)
 
 void eager_unary(eager *e, eager_op op, mat out, mat a)
 {
-    map(e, (eager_step){op, out, a, {0}, 0});
+    map(e, (eager_step){.op = op, .out = out, .a = a});
 }
 
 void eager_binary(eager *e, eager_op op, mat out, mat a, mat b)
 {
-    map(e, (eager_step){op, out, a, b, 0});
+    map(e, (eager_step){.op = op, .out = out, .a = a, .b = b});
 }
 
 void eager_scalar(eager *e, eager_op op, mat out, mat a, double b)
 {
-    map(e, (eager_step){op, out, a, {0}, (float)b});
+    map(e, (eager_step){.op = op, .out = out, .a = a, .scalar = (float)b});
 }
 
 void eager_fill(eager *e, mat out, double value)
 {
-    /* 0 * 0 + value: there is no operand to read */
-    static const float zero = 0;
-    const mat a = {(void *)&zero, TG_F32, 1, 1, 1, 0};
-    map(e, (eager_step){EAGER_ADD, out, a, {0}, (float)value});
+    const float number = (float)value;
+    map(e, (eager_step){.op = EAGER_COPY, .out = out, .a = {(void *)&number, TG_F32, 1, 1, 1, 0}});
 }
 
 void eager_reduce_rows(eager *e, eager_op op, mat out, mat a)
 {
     if (e->status != TG_OK)
         return;
-    eager_job job = {{op, out, a, {0}, 0}, steps->reduce};
+    eager_job job = {{.op = op, .out = out, .a = a, .shake = shake_of(e, op)}, steps->reduce};
     unfused_host->parallel_for(e->ctx, a.rows, rows_per_chunk(a.cols), run_chunk, &job);
 }
 
@@ -212,7 +228,8 @@ void eager_sum_columns(eager *e, mat out, mat a)
 {
     if (e->status != TG_OK)
         return;
-    eager_job job = {{EAGER_SUM, out, a, {0}, 0}, steps->sum_columns};
+    eager_job job = {{.op = EAGER_SUM, .out = out, .a = a, .shake = shake_of(e, EAGER_SUM)},
+                     steps->sum_columns};
     const int64_t strip = 64, least = a.rows > 0 ? CHUNK / a.rows : a.cols;
     unfused_host->parallel_for(e->ctx, a.cols, (least + strip) / strip * strip, run_chunk, &job);
 }

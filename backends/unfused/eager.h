@@ -39,6 +39,7 @@ enum { EAGER_BLOCKS = 96 };
 typedef struct eager {
     tg_ctx *ctx;
     tg_status status;
+    uint64_t shake; /* of the next step; 0: none is shaken */
     int count;
     eager_block blocks[EAGER_BLOCKS];
 } eager;
@@ -72,6 +73,12 @@ typedef enum eager_op {
 
 /* Once, before the first step: chooses the steps that this machine runs. */
 tg_status eager_open(void);
+
+/* From now on each step of the context's calls moves what it computes by half a rounding of f32 to
+ * one and a half, up or down as the key has it; 0 ends it. For the checker, which measures so what
+ * the textbook's own roundings do to its results. */
+TG_API void eager_shake(tg_ctx *ctx, uint64_t key);
+uint64_t eager_shaken(tg_ctx *ctx);
 
 eager eager_begin(tg_ctx *ctx);
 tg_status eager_end(eager *e);

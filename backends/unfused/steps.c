@@ -88,6 +88,17 @@ static void compute(eager_op op, int64_t n, float *restrict out, const float *a,
     }
 }
 
+/* Moves n results, the first of them number `first` of the step's. */
+static void shake(float *restrict x, int64_t n, uint64_t key, int64_t first)
+{
+    for (int64_t i = 0; key && i < n; i++) {
+        uint64_t bits = (key + (uint64_t)(first + i)) * 0x9e3779b97f4a7c15u;
+        bits = (bits ^ bits >> 32) * 0xc4ceb9fe1a85ec53u;
+        const float size = 0x1p-25f + (float)(bits >> 41) * 0x1p-47f;
+        x[i] += x[i] * (bits & 1 << 20 ? size : -size);
+    }
+}
+
 static void fill(float *restrict to, int64_t n, float value)
 {
     for (int64_t i = 0; i < n; i++)
@@ -131,6 +142,7 @@ static void map(const eager_step *s, int64_t begin, int64_t end)
         for (int64_t j = 0; j < cols; j += BLOCK) {
             const int64_t n = cols - j < BLOCK ? cols - j : BLOCK;
             compute(s->op, n, result, elements(&a, j, n), elements(&b, j, n));
+            shake(result, n, s->shake, i * cols + j);
             store(s->out.type, out, j, n, result);
         }
     }
@@ -171,7 +183,8 @@ static float reduce_row(const mat *m, int64_t i, int max)
 static void reduce(const eager_step *s, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
-        const float r = reduce_row(&s->a, i, s->op == EAGER_MAX);
+        float r = reduce_row(&s->a, i, s->op == EAGER_MAX);
+        shake(&r, 1, s->shake, i);
         store(s->out.type, (char *)row_of(&s->out, i), 0, 1, &r);
     }
 }
@@ -188,6 +201,7 @@ static void sum_columns(const eager_step *s, int64_t begin, int64_t end)
             for (int64_t k = 0; k < n; k++)
                 sum[k] += x[k];
         }
+        shake(sum, n, s->shake, j);
         store(s->out.type, s->out.data, j, n, sum);
     }
 }

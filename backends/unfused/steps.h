@@ -9,7 +9,8 @@
 typedef struct eager_step {
     eager_op op;
     mat out, a, b;
-    float scalar; /* the second operand where b has no data */
+    float scalar;   /* the second operand where b has no data */
+    uint64_t shake; /* results move by a rounding each, as this key has it; 0: they do not */
 } eager_step;
 
 typedef void eager_pass(const eager_step *step, int64_t begin, int64_t end);

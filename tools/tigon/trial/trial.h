@@ -66,7 +66,7 @@ typedef struct truth_bound {
     double value, condition, inside, fixed;
 } truth_bound;
 int truth_bound_of(truth *t, int output, int type, unsigned how, truth_bound *b, char *error);
-/* 1 if the implementation is one of these: products of 16 bits on a device with
+/* 1 if the implementation is one of these in that context: products of 16 bits on a device with
  * such matrix units. */
 int truth_cuts(const truth *t, const tg_ctx *ctx, int impl);
 /* How far element i may be off. */
@@ -79,8 +79,8 @@ static inline double truth_tolerance(const truth_output *o, const truth_bound *b
  * more of them it only grows. 0, or -1 with the error. */
 int truth_measure_inside(truth *t, int all, char *error);
 /* For an unfused implementation, whose formula may be less stable than the definition: the
- * tolerance with what its own results move by when inputs move by an f32 rounding. Negative if that
- * can't be measured. */
+ * tolerance with what its own results move by when inputs, and what each of its steps computes,
+ * move by an f32 rounding. Negative if that can't be measured. */
 double truth_own_tolerance(truth *t, int impl, int output, const truth_bound *b, int64_t i);
 /* Twice the error of the unfused implementation on the same problem plus the roundings; negative
  * if there is none. */

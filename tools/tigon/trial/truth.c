@@ -10,9 +10,6 @@
 
 /* Draws of the perturbation, by the number of elements of a problem. */
 enum { SMALL = 20000, MEDIUM = 300000, DRAWS_SMALL = 12, DRAWS_MEDIUM = 8, DRAWS_LARGE = 6 };
-/* For an unfused implementation's own results: with one class they move by a single rounding of
- * `lse`, which half of the draws do not make, and no neighbour in the row makes up for it. */
-enum { DRAWS_OWN = 48 };
 /* Roundings to T that the definition does not allow count for unfused implementations alone,
  * sixteenfold: most of their elements are within what a part of the draws allows. */
 enum { LOOSE_PART = 3 };
@@ -199,58 +196,6 @@ int truth_measure_inside(truth *t, int all, char *error)
         if (t->out[i].inside)
             memset(t->out[i].inside, 0, (size_t)t->out[i].n * sizeof(double));
     return measure(t, type_unit(t->type), draws, 1, error);
-}
-
-/* One run of an implementation on the inputs of t->wide, rounded to T. Results of the first run go
- * to `first`, the differences of later ones to `own`. */
-static int run_own(truth *t, int impl, double *const *first, int is_first)
-{
-    char error[PB_ERROR];
-    problem *p = problem_convert(t->wide, t->type, error);
-    const int ran = p && !tg_impl_run(t->ctx, impl, problem_args(p));
-    for (int i = 0; ran && i < t->wide->op->ntensors; i++)
-        for (int64_t k = 0; first[i] && k < t->out[i].n; k++) {
-            const double x = pb_get(&p->tensor[i], k), change = fabs(x - first[i][k]);
-            if (is_first)
-                first[i][k] = x;
-            else if (change > t->out[i].own[k] && change <= 0x1p1000)
-                t->out[i].own[k] = change;
-        }
-    problem_free(p);
-    return ran;
-}
-
-static int measure_own(truth *t, int impl)
-{
-    double *first[PB_ARGS] = {NULL};
-    int ran = 1;
-    for (int i = 0; i < t->wide->op->ntensors; i++)
-        if (t->out[i].condition) {
-            const size_t n = (size_t)t->out[i].n + 1;
-            first[i] = calloc(n, sizeof(double));
-            t->out[i].own = calloc(n, sizeof(double));
-            ran = ran && first[i] && t->out[i].own;
-        }
-    ran = ran && run_own(t, impl, first, 1);
-    for (int draw = 0; ran && draw < DRAWS_OWN; draw++) {
-        truth_perturb(t->wide, type_unit(TG_F32), random_of(t->seed + (uint64_t)draw + 555));
-        ran = run_own(t, impl, first, 0);
-    }
-    problem_reset(t->wide);
-    for (int i = 0; i < t->wide->op->ntensors; i++) {
-        if (ran && first[i])
-            truth_smooth(&t->out[i], t->out[i].own);
-        free(first[i]);
-    }
-    return ran;
-}
-
-double truth_own_tolerance(truth *t, int impl, int output, const truth_bound *b, int64_t i)
-{
-    const truth_output *o = &t->out[output];
-    if (!o->own && !measure_own(t, impl))
-        return -1;
-    return truth_tolerance(o, b, i) + b->condition * fmax(0, o->own[i] - o->condition[i]);
 }
 
 truth *truth_create(tg_ctx *ctx, const problem *p, uint64_t seed, char *error)
