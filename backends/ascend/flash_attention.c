@@ -39,6 +39,38 @@ static tg_status choose(ascend_plan *plan, const attention_problem *p, int64_t *
     return ascend_choose(plan); /* which says what there is no room for */
 }
 
+/* Tasks of so many rows, where as many heads of q as `together` are a task's. */
+static int64_t tasks_of(const attention_problem *p, int64_t rows, int64_t together)
+{
+    const int64_t queries = rows / together;
+    return p->batches * (p->heads / together) * ((p->queries + queries - 1) / queries);
+}
+
+/* Heads of q that read the same of k and v, which are rows of one task: as many as give the least
+ * time. A core takes about as long to read a key and its value, L2_BYTES a cycle, as V for scores
+ * of so many rows. */
+static int64_t together_of(const attention_problem *p, int64_t rows, int64_t cores)
+{
+    enum { L2_BYTES = 85, ROWS_A_CYCLE = 8 };
+    const int64_t shared = p->heads / p->key_heads;
+    const int64_t size = (int64_t)tg_type_size(tg_type_of(p->where));
+    double least = INFINITY;
+    int64_t best = 1;
+    for (int64_t together = shared < rows ? shared : rows; together > 0; together--) {
+        if (shared % together)
+            continue;
+        const int64_t tasks = tasks_of(p, rows, together), queries = rows / together;
+        const double filled = (double)(together * (queries < p->queries ? queries : p->queries));
+        const double task = (double)(2 * p->d * size) / L2_BYTES + filled / ROWS_A_CYCLE;
+        const double time = (double)((tasks + cores - 1) / cores) * task;
+        if (time < least) {
+            least = time;
+            best = together;
+        }
+    }
+    return best;
+}
+
 tg_status attention_forward(tg_ctx *ctx, const attention_problem *p)
 {
     const int64_t pitch = attention_up(p->d, ATTENTION_LANES);
@@ -49,18 +81,19 @@ tg_status attention_forward(tg_ctx *ctx, const attention_problem *p)
     if (p->batches * p->heads * p->queries == 0)
         return TG_OK;
     ASCEND_TRY(choose(&plan, p, &half));
-    const int64_t tasks = p->batches * p->heads * ((p->queries + 2 * half - 1) / (2 * half));
     const int64_t elements = 2 * half * plan.layout.tile_columns;
     const int64_t block =
         attention_up(8 * elements + 16 * half * pitch + 2 * elements * size, ATTENTION_LINE);
     const int64_t cores = plan.problem.cores / 2; /* two vector cores belong to a cube core */
+    const int64_t together = together_of(p, 2 * half, cores);
+    const int64_t tasks = tasks_of(p, 2 * half, together);
     plan.layout.blocks = tasks < cores ? tasks : cores;
     ASCEND_TRY(ascend_scratch(ctx, (size_t)(plan.layout.blocks * block), &memory));
     const ascend_memory work = {memory, (size_t)(plan.layout.blocks * block)};
     return ASCEND_LAUNCH(ctx, &plan, flash_attention_forward, ATTENTION_GIVE(q, p->q),
                          ATTENTION_GIVE(k, p->k), ATTENTION_GIVE(v, p->v), ATTENTION_GIVE(y, p->y),
                          .lse = &p->lse, .work = &work, ATTENTION_GIVE_PROBLEM(p),
-                         .work_block = block);
+                         .together = together, .work_block = block);
 }
 
 tg_status ascend_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_forward_args *args)

@@ -15,8 +15,9 @@ enum {
 };
 
 /* q, k, v, y: elements from one batch, position and head to the next; lse [batches, heads, queries]
- * may be absent. A task is one head of one batch and 2 `core_rows` queries, of which a vector core
- * has half; a head of k and v serves `shared` heads of q. Keys come in tiles of `keys`. work: of
+ * may be absent. A task is 2 `core_rows` rows of one batch, of which a vector core has half: of so
+ * many queries `together` heads each, which read the same head of k and v. Keys come in tiles of
+ * `keys`. work: of
  * each block two slots of scores, f32, of their exponentials, and of sums whose rows are `pitch`
  * long; rows of the others are `keys` long. negative: scale is -scale. */
 #define FLASH_ATTENTION_FORWARD(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_ROWS)
@@ -34,6 +35,7 @@ enum {
     ATTENTION_STRIDES(X, v)                                                                    \
     ATTENTION_STRIDES(X, y)                                                                    \
     ATTENTION_PROBLEM(X)                                                                       \
+    X(I64, together)                                                                           \
     X(I64, work_block)                                                                         \
     X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                                    \
     X(BUFFER, p, .to = TG_UB_LAST, .copies = 2)                                                \

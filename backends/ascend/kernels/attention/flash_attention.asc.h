@@ -9,7 +9,7 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_forward)(ASC_PARAMS(FLASH_ATTENTION_FORW
     asc_signals_begin(sync);
     asc_init();
     flash_problem f;
-    FLASH_PROBLEM(f);
+    FLASH_PROBLEM(f, together);
     const FLASH_WORK w = ASC_NAME(flash_work_of)(&f, work + asc_get_block_idx() * work_block);
     if ASC_IS_AIC {
         ASC_NAME(flash_multiply)

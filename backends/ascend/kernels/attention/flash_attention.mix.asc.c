@@ -2,7 +2,7 @@
  * tiles of scores, its two vector cores make exponentials of half the rows each, which the cube
  * core multiplies with v; all go through memory, slots that L2 holds. While the exponentials of a
  * tile are made, the next tile's scores are, and the products with v of the tile before. */
-#include "flash_attention.h"
+#include "flash_rows.h"
 
 #define ASC_TEMPLATE "attention/flash_attention.asc.h"
 #include "shared/asc_each_type.h"

@@ -10,7 +10,7 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_backward)(ASC_PARAMS(FLASH_ATTENTION_BAC
     asc_signals_begin(sync);
     asc_init();
     flash_problem f;
-    FLASH_PROBLEM(f);
+    FLASH_PROBLEM(f, 1);
     const flash_units units = flash_units_of(batches * heads / shared, shared, queries, all_keys,
                                              lo, hi, 2 * core_rows, keys, asc_get_block_num());
     const FLASH_WORK w = ASC_NAME(flash_work_of)(&f, work + asc_get_block_idx() * work_block);

@@ -3,8 +3,8 @@
  * of scores of them, half of the rows each; of these the cube core makes dk and dv of a tile of
  * keys, and dq, summed over a unit in L0C and over units in memory, by its own copies out alone. */
 #define FLASH_CODE static inline __aicore__
-#include "flash_attention.h"
 #include "flash_attention_backward.args.h"
+#include "flash_rows.h"
 #include "flash_units.h"
 
 /* Where a core is: a unit, which ends at `end`, and of its tiles of queries one. first: of the tile

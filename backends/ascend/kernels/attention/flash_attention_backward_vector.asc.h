@@ -127,7 +127,7 @@ static inline __aicore__ ASC_NAME(flash_rows)
     r.rows = first ? rows - upper : upper;
     r.n = flash_tile_keys(f, s, s->tile);
     r.width = asc_round_up(r.n, ASC_LANES);
-    r.band = flash_band_of(f, s->row + in_unit, s->key);
+    r.band = flash_band_of(f, s->row, in_unit, s->key);
     return r;
 }
 

@@ -25,11 +25,12 @@ static inline __aicore__ FLASH_WORK ASC_NAME(flash_work_of)(const flash_problem 
 /* Scores of a tile. An operand of one step stays in L1 for all tiles of the task. */
 static inline __aicore__ void ASC_NAME(flash_score)(const flash_problem *f, asc_products *c,
                                                     const flash_place *p, __gm__ ASC_T *q,
-                                                    int64_t q_row, __gm__ ASC_T *k, int64_t k_row,
-                                                    __gm__ float *to)
+                                                    flash_strides of_q, __gm__ ASC_T *k,
+                                                    int64_t k_row, __gm__ float *to)
 {
-    const asc_operand left =
-        asc_operand_of(q_row, 0, f->d > 0 && f->d <= ASC_DEPTH ? p->turn % 2 : -1);
+    const int64_t held = f->d > 0 && f->d <= ASC_DEPTH ? p->turn % 2 : -1;
+    const asc_operand left = f->together > 1 ? asc_operand_in_groups(flash_groups_of(f, of_q), held)
+                                             : asc_operand_of(of_q.row, 0, held);
     if (left.held >= 0 && p->first)
         ASC_NAME(asc_hold)(q, &left, p->rows, f->d);
     ASC_NAME(flash_dot)(f, c, q, &left, p->rows, k, k_row, p->n, to);
@@ -59,7 +60,7 @@ static inline __aicore__ void ASC_NAME(flash_multiply)(const flash_problem *f, c
     for (int step = 0; here.task < f->tasks; step++) {
         if (ahead.task < f->tasks) {
             ASC_NAME(flash_score)
-            (f, &c, &ahead, q + flash_at(of_q, ahead.batch, ahead.row, ahead.head), of_q.row,
+            (f, &c, &ahead, q + flash_at(of_q, ahead.batch, ahead.row, ahead.head), of_q,
              k + flash_at(of_k, ahead.batch, ahead.at, ahead.head / f->shared), of_k.row,
              w->scores[step % 2]);
             asc_sync_block_arrive(PIPE_FIX, FLASH_SCORED);

@@ -54,7 +54,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     __ubuf__ float *fading = ASC_UB(float, u->fading_at, u->step) + row * 8;
     int64_t first;
     flash_rows_of(p, &first);
-    const flash_band band = flash_band_of(f, p->row + first + row, p->at);
+    const flash_band band = flash_band_of(f, p->row, first + row, p->at);
     if (f->d == 0)
         asc_duplicate(s, 0.0f, n);
     ASC_THEN();
@@ -85,13 +85,14 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     ASC_HAS_WRITTEN(u->p);
 }
 
-/* Blocks of the rows' sums, and log(sum) + scale max. */
+/* Blocks of the rows' sums, and log(sum) + scale max: blocks, too, where they are no neighbours
+ * in lse. */
 static inline __aicore__ void ASC_NAME(flash_total)(const flash_problem *f, const FLASH_UB *u,
                                                     int64_t rows, int turn)
 {
-    __ubuf__ float *sum = ASC_UB(float, u->top_at, 0), *log = f->dilation > 1
-                                                                  ? ASC_UB(float, u->max_at, 0)
-                                                                  : ASC_UB(float, u->log_at, turn);
+    const int apart = flash_groups_of(f, flash_lse_strides(f)).stride != 1;
+    __ubuf__ float *sum = ASC_UB(float, u->top_at, 0);
+    __ubuf__ float *log = apart ? ASC_UB(float, u->max_at, 0) : ASC_UB(float, u->log_at, turn);
     __ubuf__ float *down = ASC_UB(float, u->down_at, 0), *some = ASC_UB(float, u->fall_at, 0);
     const uint32_t n = (uint32_t)rows;
     ASC_THEN();
@@ -105,10 +106,23 @@ static inline __aicore__ void ASC_NAME(flash_total)(const flash_problem *f, cons
     asc_add(log, log, down, n);
     ASC_THEN();
     FLASH_ALL_LANES();
-    if (f->dilation > 1) {
+    if (apart) {
         asc_spread(ASC_UB(float, u->log_at, turn), log, rows);
         ASC_THEN();
     }
+}
+
+/* log(sum) of rows of the task from `first` on. */
+static inline __aicore__ void ASC_NAME(flash_lse_out)(const flash_problem *f, const flash_place *p,
+                                                      uint64_t from, int64_t first, int64_t rows,
+                                                      __gm__ float *lse)
+{
+    const asc_groups in = flash_groups_of(f, flash_lse_strides(f));
+    lse += flash_lse_at(f, p->batch, p->row, p->head);
+    if (in.stride == 1)
+        flash_values_out(lse + asc_row_at(in, first), from, rows, 1);
+    else
+        flash_rows_out(lse, in, 4, from, first, rows, 4, 32);
 }
 
 /* The exponentials of a tile. */
@@ -150,16 +164,16 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
         ASC_NAME(flash_total)(f, u, rows, turn);
         ASC_FENCE(PIPE_V, PIPE_MTE3);
         if (lse)
-            flash_values_out(lse + flash_lse_at(f, p->batch, p->row + first, p->head),
-                             asc_place(u->log_at, turn), rows, f->dilation);
+            ASC_NAME(flash_lse_out)(f, p, asc_place(u->log_at, turn), first, rows, lse);
         ASC_RING_FLAG(asc_sync_notify, PIPE_MTE3, PIPE_V, 2 + turn);
     }
 }
 
-/* Rows of y from `row` on: the sums, divided. */
+/* Of this core's rows, of the task's those from `first` on, some from `row` on: the sums,
+ * divided. */
 static inline __aicore__ void ASC_NAME(flash_write)(const flash_problem *f, FLASH_UB *u, int turn,
-                                                    int64_t row, int64_t rows, __gm__ ASC_T *y,
-                                                    int64_t y_row)
+                                                    int64_t first, int64_t row, int64_t rows,
+                                                    __gm__ ASC_T *y, asc_groups in)
 {
     const int64_t size = (int64_t)sizeof(ASC_T), pitch = f->pitch;
     __ubuf__ float *sums = ASC_UB(float, u->sums_at, 0) + row * pitch;
@@ -178,7 +192,7 @@ static inline __aicore__ void ASC_NAME(flash_write)(const flash_problem *f, FLAS
                 (uint8_t)(pitch / 8), 1);
 #endif
     ASC_HAS_WRITTEN(u->p);
-    asc_copy_rows_out(y + row * y_row, (uint64_t)to, rows, f->d * size, y_row * size, pitch * size);
+    flash_rows_out(y, in, size, (uint64_t)to, first + row, rows, f->d * size, pitch * size);
     ASC_HAS_LEFT(u->p);
     u->p ^= 1;
 }
@@ -211,7 +225,7 @@ static inline __aicore__ void ASC_NAME(flash_join)(const flash_problem *f, FLASH
 static inline __aicore__ void ASC_NAME(flash_join_tile)(const flash_problem *f, FLASH_UB *u,
                                                         int step, const flash_place *p,
                                                         __gm__ float *sums, __gm__ ASC_T *y,
-                                                        int64_t y_row)
+                                                        asc_groups in)
 {
     int64_t first;
     const int64_t rows = flash_rows_of(p, &first);
@@ -229,7 +243,7 @@ static inline __aicore__ void ASC_NAME(flash_join_tile)(const flash_problem *f, 
         if (!p->last)
             continue;
         ASC_THEN();
-        ASC_NAME(flash_write)(f, u, (int)(p->turn % 2), row, now, y + first * y_row, y_row);
+        ASC_NAME(flash_write)(f, u, (int)(p->turn % 2), first, row, now, y, in);
     }
 }
 
@@ -276,7 +290,7 @@ static inline __aicore__ void ASC_NAME(flash_attend)(const flash_problem *f, FLA
         asc_sync_block_wait(PIPE_S, FLASH_SUMMED);
         ASC_NAME(flash_join_tile)
         (f, u, 1 - step % 2, &here, w->sums[1 - step % 2],
-         y + flash_at(of_y, here.batch, here.row, here.head), of_y.row);
+         y + flash_at(of_y, here.batch, here.row, here.head), flash_groups_of(f, of_y));
         flash_go_on(f, &here);
     }
     FLASH_BUFFERS(asc_sync_wait);

@@ -11,7 +11,7 @@ ASC_MIX_KERNEL ASC_NAME(fused_neighborhood_attention_forward)(ASC_PARAMS(NEIGHBO
     asc_signals_begin(sync);
     asc_init();
     flash_problem f;
-    FLASH_PROBLEM(f);
+    FLASH_PROBLEM(f, 1);
     const NEIGHBORHOOD_WORK w = ASC_NAME(neighborhood_work_of)(&f, 0, 0, work, work_block);
     if ASC_IS_AIC {
         const FLASH_TENSOR of_q = ASC_NAME(flash_tensor_of)(q, FLASH_STRIDES(q));
@@ -34,7 +34,7 @@ ASC_MIX_KERNEL ASC_NAME(fused_neighborhood_attention_backward)(ASC_PARAMS(NEIGHB
     asc_signals_begin(sync);
     asc_init();
     flash_problem f;
-    FLASH_PROBLEM(f);
+    FLASH_PROBLEM(f, 1);
     const NEIGHBORHOOD_WORK w = ASC_NAME(neighborhood_work_of)(&f, hi - 1, 1, work, work_block);
     const FLASH_TENSOR of[] = {ASC_NAME(flash_tensor_of)(q, FLASH_STRIDES(q)),
                                ASC_NAME(flash_tensor_of)(dy, FLASH_STRIDES(dy)),

@@ -5,7 +5,7 @@
  * it is at one, the cube core multiplies the next scores. In the backward a window makes its rows
  * of dq, dk and dv alone. */
 #include "fused_neighborhood_attention.h"
-#include "flash_attention.h"
+#include "flash_rows.h"
 #include "fused_neighborhood_attention.args.h"
 
 #define ASC_TEMPLATE "attention/fused_neighborhood_attention.asc.h"

@@ -4,6 +4,22 @@
 /* Elements of k in a step. */
 #define ASC_DEPTH (ASC_TILE_BYTES / ASC_SIDE / (int64_t)sizeof(ASC_T))
 
+/* Groups of rows to L1, as asc_bring_rows() has them; they begin `step` apart. */
+static inline __aicore__ void ASC_NAME(asc_bring_groups)(__cbuf__ ASC_T *to, __gm__ ASC_T *from,
+                                                         int64_t groups, int64_t rows,
+                                                         int64_t columns, int64_t step,
+                                                         int64_t stride, int64_t high)
+{
+    if (groups > 1 && step >= 0 && step <= 65535 && stride > 0 && stride <= 65535) {
+        asc_copy_gm2l1_nd2nz(to, from, groups, rows, columns, step, stride, high, 1,
+                             rows * ASC_BLOCK);
+        return;
+    }
+    for (int64_t g = 0; g < groups; g++)
+        ASC_NAME(asc_bring_rows)
+    (to + g * rows * ASC_BLOCK, from + g * step, rows, columns, stride, high);
+}
+
 /* A tile of an operand: `count` of its rows or columns, `depth` elements of k. x:
  * its first element. */
 static inline __aicore__ void ASC_NAME(asc_bring_tile)(uint64_t l1, __gm__ ASC_T *x,
@@ -17,7 +33,9 @@ static inline __aicore__ void ASC_NAME(asc_bring_tile)(uint64_t l1, __gm__ ASC_T
         return;
     }
     if (!o->turned) {
-        ASC_NAME(asc_bring_rows)(to, x, count, depth, o->stride, high);
+        const int64_t group = o->group ? o->group : count;
+        ASC_NAME(asc_bring_groups)
+        (to, x, count / group, group, depth, o->step, o->stride, high);
         return;
     }
     for (int64_t k = 0; k < depth; k += band) {

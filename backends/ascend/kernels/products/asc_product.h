@@ -24,9 +24,10 @@ typedef struct asc_products {
 } asc_products;
 
 /* An operand: `turned` if its rows in global memory run along the product's side and not along k.
- * held: its place among the tiles that are held, or -1. */
+ * held: its place among the tiles that are held, or -1. Rows lie `stride` apart; with a group, so
+ * many of them do, and groups begin `step` apart. */
 typedef struct asc_operand {
-    int64_t stride, turned, held;
+    int64_t stride, turned, held, group, step;
 } asc_operand;
 
 static inline __aicore__ asc_operand asc_operand_of(int64_t stride, int64_t turned, int64_t held)
@@ -35,6 +36,16 @@ static inline __aicore__ asc_operand asc_operand_of(int64_t stride, int64_t turn
     o.stride = stride;
     o.turned = turned;
     o.held = held;
+    o.group = o.step = 0;
+    return o;
+}
+
+/* Its rows, of which a product takes whole groups, as asc_common.h has them; not turned. */
+static inline __aicore__ asc_operand asc_operand_in_groups(asc_groups rows, int64_t held)
+{
+    asc_operand o = asc_operand_of(rows.stride, 0, held);
+    o.group = rows.rows;
+    o.step = rows.group;
     return o;
 }
 
