@@ -2,6 +2,7 @@
  * cube cores cannot do, another alpha than 1 and a sum with c in 16 bits, and sums of several
  * cores' parts, is done by sum_rows, from f32 in memory of the device. */
 #include <math.h>
+#include <string.h>
 
 #include "ascend.h"
 #include "kernels/products/gemm.args.h"
@@ -9,8 +10,10 @@
 ASCEND_CUBE_KERNEL(gemm, GEMM);
 
 typedef struct product {
-    int64_t m, n, k, size;                            /* size: bytes of an element of a and b */
-    int a_turned, b_turned, out_bytes, cores, finish; /* finish: c is made by a second launch */
+    int64_t m, n, k, count; /* so many products of these sizes */
+    int64_t size;           /* bytes of an element of a and b */
+    int a_turned, b_turned, out_bytes, cores;
+    int finish, whole; /* c is made by a second launch; no core's part is of a part of k */
 } product;
 
 /* splits: of k, each of `share` steps; packet: steps that come to L1 at a time. */
@@ -67,8 +70,8 @@ static double step_cycles(const product *p, const cut *c, double *bring)
 static double cycles(const product *p, const cut *c)
 {
     const int64_t tiles = ceil_div(p->m, c->tile_m) * ceil_div(p->n, c->tile_n);
-    const int64_t rounds = ceil_div(tiles * c->splits, p->cores);
-    const double results = (double)p->m * (double)p->n;
+    const int64_t rounds = ceil_div(tiles * c->splits * p->count, p->cores);
+    const double results = (double)p->m * (double)p->n * (double)p->count;
     const int out = c->splits > 1 || p->finish ? 4 : p->out_bytes;
     double bring;
     const double step = step_cycles(p, c, &bring);
@@ -76,7 +79,7 @@ static double cycles(const product *p, const cut *c)
         (double)(c->tile_m * c->tile_n) * fmax(1.0 / 64, (double)out / OUT_BYTES);
     const double work = (double)rounds * fmax((double)c->share * step, copy_out) + copy_out;
     const double once =
-        ((double)(p->m + p->n) * (double)p->k * (double)p->size + results * p->out_bytes) /
+        ((double)(p->m + p->n) * (double)(p->k * p->count * p->size) + results * p->out_bytes) /
         (HBM_BYTES * p->cores);
     const double sum =
         c->splits > 1 || p->finish
@@ -107,8 +110,9 @@ static cut choose(const product *p)
     cut found = {0};
     for (int64_t m = SIDE; m <= most_m && m <= MOST_SIDE; m += SIDE)
         for (int64_t n = SIDE; n <= most_n && n <= MOST_SIDE && m * n * 4 <= GEMM_L0C; n += SIDE) {
-            const int64_t tiles = ceil_div(p->m, m) * ceil_div(p->n, n);
-            for (int64_t splits = 1; splits <= steps && (splits == 1 || tiles * splits <= p->cores);
+            const int64_t tiles = ceil_div(p->m, m) * ceil_div(p->n, n) * p->count;
+            const int64_t most = p->whole ? 1 : steps;
+            for (int64_t splits = 1; splits <= most && (splits == 1 || tiles * splits <= p->cores);
                  splits++) {
                 const int64_t share = ceil_div(steps, splits);
                 consider(p, (cut){m, n, share, ceil_div(steps, share), 0}, &best, &found);
@@ -124,9 +128,62 @@ static int64_t band_of(const product *p, const cut *c)
     return rows < 1 ? 1 : rows;
 }
 
-/* ---- the operator ---- */
+/* ---- the operators ---- */
 
-/* c = alpha times the sum of `count` matrices of its shape, f32; beta: + c. Compact ones are
+/* Both are as one: a call of gemm is a batch of one product. Leading dimensions as two, of which
+ * the inner one has `inner` products; of a, b and c the elements from one to the next. */
+typedef struct batch {
+    int64_t products, inner, inner_step[3], outer_step[3];
+} batch;
+
+/* 0 if two do not describe them. */
+static int batch_of(const tg_gemm_args *args, batch *to)
+{
+    const tg_tensor *const tensors[] = {args->a, args->b, args->c};
+    int64_t size[2] = {1, 1}, step[2][3] = {{0}};
+    int groups = 0;
+    for (int i = args->c->ndim - 3; i >= 0; i--) {
+        const int64_t n = args->c->shape[i];
+        int goes_on = groups > 0;
+        for (int t = 0; t < 3 && goes_on; t++)
+            goes_on = tg_stride(tensors[t], i) == size[groups - 1] * step[groups - 1][t];
+        if (n == 1)
+            continue;
+        if (goes_on) {
+            size[groups - 1] *= n;
+            continue;
+        }
+        if (groups == 2)
+            return 0;
+        for (int t = 0; t < 3; t++)
+            step[groups][t] = tg_stride(tensors[t], i);
+        size[groups++] = n;
+    }
+    *to = (batch){.products = size[0] * size[1], .inner = size[0]};
+    memcpy(to->inner_step, step[0], sizeof step[0]);
+    memcpy(to->outer_step, step[1], sizeof step[1]);
+    return 1;
+}
+
+/* Size of one of its matrices: -2 its rows, -1 its columns. */
+static int64_t size_of(const tg_tensor *t, int dim)
+{
+    return t->shape[t->ndim + dim];
+}
+
+static int64_t inner_of(const tg_gemm_args *args)
+{
+    return args->alpha == 0 ? 0 : size_of(args->a, args->trans_a ? -2 : -1);
+}
+
+/* Whether c is made by a second launch: the copy out of the cube cores adds to f32 alone. */
+static int finishes(const tg_gemm_args *args)
+{
+    return args->alpha != 1 || (args->beta != 0 && tg_type_of(args->c) != TG_F32) ||
+           inner_of(args) == 0;
+}
+
+/* c = alpha times the sum of `count` tensors of its shape, f32; beta: + c. Compact ones are
  * added as one row. */
 static tg_status finish(tg_ctx *ctx, const tg_gemm_args *args, const void *parts, int64_t count)
 {
@@ -142,22 +199,34 @@ static tg_status finish(tg_ctx *ctx, const tg_gemm_args *args, const void *parts
                                                                     .accumulate = args->beta != 0});
 }
 
-ASCEND_OPERATOR(gemm, TG_TAKES_FLOATS);
+/* Memory for the parts of `splits`, one behind the other, in place of c. */
+static tg_status take_parts(tg_ctx *ctx, const product *p, int64_t splits, batch *b,
+                            ascend_memory *to)
+{
+    void *memory;
+    to->bytes = (size_t)(splits * p->count * p->m * p->n) * sizeof(float);
+    ASCEND_TRY(ascend_scratch(ctx, to->bytes, &memory));
+    to->at = memory;
+    b->inner_step[2] = p->m * p->n;
+    b->outer_step[2] = b->inner * p->m * p->n;
+    return TG_OK;
+}
 
-tg_status ascend_gemm(tg_ctx *ctx, const tg_gemm_args *args)
+static tg_status multiply(tg_ctx *ctx, const tg_gemm_args *args, batch *b)
 {
     const tg_rows a = tg_rows_of(args->a), c = tg_rows_of(args->c);
-    const int add = args->beta != 0 && c.type == TG_F32;
     ascend_plan plan;
-    product p = {.m = args->c->shape[0],
-                 .n = args->c->shape[1],
-                 .k = args->alpha == 0 ? 0 : args->a->shape[!args->trans_a],
+    product p = {.m = size_of(args->c, -2),
+                 .n = size_of(args->c, -1),
+                 .k = inner_of(args),
+                 .count = b->products,
                  .size = (int64_t)tg_type_size(a.type),
                  .a_turned = args->trans_a != 0,
                  .b_turned = args->trans_b != 0,
                  .out_bytes = (int)tg_type_size(c.type),
-                 .finish = args->alpha != 1 || (args->beta != 0 && !add)};
-    if (p.m == 0 || p.n == 0)
+                 .finish = finishes(args),
+                 .whole = !tg_even_rows(args->c)};
+    if (p.m * p.n * p.count == 0)
         return TG_OK;
     if (p.k == 0)
         return finish(ctx, args, NULL, 0);
@@ -166,21 +235,50 @@ tg_status ascend_gemm(tg_ctx *ctx, const tg_gemm_args *args)
     const cut t = choose(&p);
     const int direct = !p.finish && t.splits == 1;
     const int64_t step = GEMM_STEP_BYTES / p.size,
-                  units = ceil_div(p.m, t.tile_m) * ceil_div(p.n, t.tile_n) * t.splits;
+                  units = ceil_div(p.m, t.tile_m) * ceil_div(p.n, t.tile_n) * t.splits * p.count;
     ascend_memory to = ascend_memory_of(args->c);
-    if (!direct) {
-        void *memory;
-        to.bytes = (size_t)(t.splits * p.m * p.n) * sizeof(float);
-        ASCEND_TRY(ascend_scratch(ctx, to.bytes, &memory));
-        to.at = memory;
-    }
+    if (!direct)
+        ASCEND_TRY(take_parts(ctx, &p, t.splits, b, &to));
     plan.layout.blocks = units < p.cores ? units : p.cores;
     plan.cycles = cycles(&p, &t);
     ASCEND_TRY(ASCEND_LAUNCH(
         ctx, &plan, gemm, .a = args->a, .b = args->b, .c = &to, .c_stride = direct ? c.stride : p.n,
-        .c_split = p.m * p.n, .c_type = direct ? ascend_any(args->c) : ASC_ANY_F32, .m = p.m,
-        .n = p.n, .k = p.k, .a_turned = p.a_turned, .b_turned = p.b_turned, .add = direct && add,
-        .tile_m = t.tile_m, .tile_n = t.tile_n, .k_share = t.share * step, .splits = t.splits,
-        .packet = t.packet * step, .band = band_of(&p, &t)));
+        .c_split = p.count * p.m * p.n, .c_type = direct ? ascend_any(args->c) : ASC_ANY_F32,
+        .m = p.m, .n = p.n, .k = p.k, .a_turned = p.a_turned, .b_turned = p.b_turned,
+        .add = direct && args->beta != 0, .tile_m = t.tile_m, .tile_n = t.tile_n,
+        .k_share = t.share * step, .splits = t.splits, .packet = t.packet * step,
+        .band = band_of(&p, &t), .products = p.count, .inner = b->inner,
+        .a_inner = b->inner_step[0], .a_outer = b->outer_step[0], .b_inner = b->inner_step[1],
+        .b_outer = b->outer_step[1], .c_inner = b->inner_step[2], .c_outer = b->outer_step[2]));
     return direct ? TG_OK : finish(ctx, args, to.at, t.splits);
+}
+
+ASCEND_OPERATOR(gemm, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(batched_gemm, TG_TAKES_FLOATS);
+
+tg_status ascend_gemm(tg_ctx *ctx, const tg_gemm_args *args)
+{
+    batch one = {.products = 1, .inner = 1};
+    return multiply(ctx, args, &one);
+}
+
+static tg_gemm_args as_gemm(const tg_batched_gemm_args *args)
+{
+    return (tg_gemm_args){args->a,       args->b,     args->c,   args->trans_a,
+                          args->trans_b, args->alpha, args->beta};
+}
+
+tg_status ascend_batched_gemm(tg_ctx *ctx, const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = as_gemm(args);
+    batch b;
+    return batch_of(&all, &b) ? multiply(ctx, &all, &b) : TG_EUNSUPPORTED;
+}
+
+/* Other batches are made product by product. */
+int ascend_batched_gemm_accepts(const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = as_gemm(args);
+    batch b;
+    return batch_of(&all, &b) && (tg_even_rows(args->c) || !finishes(&all));
 }

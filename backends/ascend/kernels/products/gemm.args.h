@@ -17,7 +17,8 @@ enum { GEMM_PACKETS = 3 };
  * With `splits` each split makes the products of k_share elements of k, and its results lie c_split
  * elements behind those of the split before. add: to what c, f32, holds. A core makes tiles of
  * tile_m x tile_n; `packet` elements of k come to L1 at a time, and consecutive tiles go down
- * `band` rows of tiles. */
+ * `band` rows of tiles. There are `products` of such matrices, each `inner` of which lie _inner
+ * elements apart; the first ones of these, _outer elements. */
 #define GEMM(X)         \
     X(TENSOR, a, ASC_T) \
     X(TENSOR, b, ASC_T) \
@@ -36,6 +37,14 @@ enum { GEMM_PACKETS = 3 };
     X(I64, k_share)     \
     X(I64, splits)      \
     X(I64, packet)      \
-    X(I64, band)
+    X(I64, band)        \
+    X(I64, products)    \
+    X(I64, inner)       \
+    X(I64, a_inner)     \
+    X(I64, a_outer)     \
+    X(I64, b_inner)     \
+    X(I64, b_outer)     \
+    X(I64, c_inner)     \
+    X(I64, c_outer)
 
 #endif

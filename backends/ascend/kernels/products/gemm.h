@@ -7,15 +7,15 @@
 #include "shared/asc_any.h"
 #include "shared/asc_ring.h"
 
-/* How the product is cut; see gemm.args.h. units: tiles of all splits. */
+/* How a product is cut; see gemm.args.h. units: tiles of all splits of all products. */
 typedef struct gemm_cut {
-    int64_t m, n, k, tile_m, tile_n, tiles_m, tiles_n, share, packet, band, units;
+    int64_t m, n, k, tile_m, tile_n, tiles_m, tiles_n, share, splits, packet, band, units;
 } gemm_cut;
 
 /* Where a core is: at element k of the unit's share, which ends at `end`; set: where in
  * L1 the packet is. */
 typedef struct gemm_place {
-    int64_t unit, split, row, rows, column, columns, k, end;
+    int64_t unit, product, split, row, rows, column, columns, k, end;
     int set;
 } gemm_place;
 
@@ -37,8 +37,15 @@ static inline __aicore__ gemm_side gemm_side_of(int64_t stride, int64_t turned, 
     return s;
 }
 
-/* Unit by number: a split after the other; in it bands of tiles, each gone through
- * down its columns. */
+/* Where a product's matrix begins; see gemm.args.h. */
+static inline __aicore__ int64_t gemm_matrix(const gemm_place *p, int64_t inner, int64_t inner_step,
+                                             int64_t outer_step)
+{
+    return p->product / inner * outer_step + p->product % inner * inner_step;
+}
+
+/* Unit by number: a product after the other, of each a split after the other; in it bands of tiles,
+ * each gone through down its columns. */
 static inline __aicore__ gemm_place gemm_place_of(const gemm_cut *g, int64_t unit, int set)
 {
     gemm_place p;
@@ -46,7 +53,8 @@ static inline __aicore__ gemm_place gemm_place_of(const gemm_cut *g, int64_t uni
     const int64_t tile = unit % tiles, band = tile / of_band, in_band = tile % of_band;
     const int64_t high = asc_min_of(g->band, g->tiles_m - band * g->band);
     p.unit = unit;
-    p.split = unit / tiles;
+    p.product = unit / (tiles * g->splits);
+    p.split = unit / tiles % g->splits;
     p.row = (band * g->band + in_band % high) * g->tile_m;
     p.rows = asc_min_of(g->tile_m, g->m - p.row);
     p.column = in_band / high * g->tile_n;

@@ -94,9 +94,10 @@ static inline __aicore__ void ASC_NAME(gemm_body)(ASC_PARAMS(GEMM))
     g.tiles_m = (m + tile_m - 1) / tile_m;
     g.tiles_n = (n + tile_n - 1) / tile_n;
     g.share = k_share;
+    g.splits = splits;
     g.packet = packet;
     g.band = band;
-    g.units = g.tiles_m * g.tiles_n * splits;
+    g.units = g.tiles_m * g.tiles_n * splits * products;
     const int64_t bytes = packet * (int64_t)sizeof(ASC_T);
     const gemm_side left = gemm_side_of(a_stride, a_turned, tile_m, bytes, 0);
     /* b's rows run along n where it is stored as it is multiplied */
@@ -110,15 +111,21 @@ static inline __aicore__ void ASC_NAME(gemm_body)(ASC_PARAMS(GEMM))
         for (int i = packets == 0 ? GEMM_PACKETS : 1; i > 0 && ahead.unit < g.units; i--) {
             const int64_t end = asc_min_of(ahead.k + g.packet, ahead.end);
             ASC_RING_FLAG(asc_sync_wait, PIPE_MTE1, PIPE_MTE2, ahead.set);
-            ASC_NAME(gemm_bring)(&left, a, ahead.set, ahead.row, ahead.rows, ahead.k, end);
-            ASC_NAME(gemm_bring)(&right, b, ahead.set, ahead.column, ahead.columns, ahead.k, end);
+            __gm__ ASC_T *a_here = a + gemm_matrix(&ahead, inner, a_inner, a_outer);
+            __gm__ ASC_T *b_here = b + gemm_matrix(&ahead, inner, b_inner, b_outer);
+            ASC_NAME(gemm_bring)(&left, a_here, ahead.set, ahead.row, ahead.rows, ahead.k, end);
+            ASC_NAME(gemm_bring)
+            (&right, b_here, ahead.set, ahead.column, ahead.columns, ahead.k, end);
             ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_MTE1, ahead.set);
             gemm_go_on(&g, &ahead);
         }
         l0 = ASC_NAME(gemm_multiply)(&g, &left, &right, &here, l0);
         if (here.k + g.packet >= here.end)
             ASC_NAME(gemm_copy_out)
-        (&here, c, here.split * c_split + here.row * c_stride + here.column, c_stride, c_type);
+        (&here, c,
+         gemm_matrix(&here, inner, c_inner, c_outer) + here.split * c_split + here.row * c_stride +
+             here.column,
+         c_stride, c_type);
         gemm_go_on(&g, &here);
     }
     gemm_end();
