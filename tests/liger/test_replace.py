@@ -85,18 +85,61 @@ def test_status(capsys):
     assert lines["LigerMHCPreFunction"] == "liger_kernel.ops.mhc"
 
 
+def python(program, **variables):
+    """What a process prints whose environment has these variables."""
+    environment = {n: v for n, v in os.environ.items() if n not in ("TIGON_LIGER", "LIGER_KERNEL_IMPL")}
+    environment.update(variables, PYTHONPATH=os.pathsep.join(sys.path))
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.split()
+
+
+MODULES = """
+import liger_kernel.ops
+from liger_kernel.ops.geglu import geglu_forward
+print(liger_kernel.ops.geglu_forward.__module__, geglu_forward.__module__)
+"""
+
+
 @pytest.mark.parametrize(
-    "value, top, submodule", [("1", "tigon", "liger_kernel"), ("submodules", "tigon", "tigon"), ("0", "liger_kernel", "liger_kernel")]
+    "variables, top, submodule",
+    [
+        ({"TIGON_LIGER": "1"}, "tigon", "liger_kernel"),
+        ({"TIGON_LIGER": "submodules"}, "tigon", "tigon"),
+        ({"TIGON_LIGER": "0"}, "liger_kernel", "liger_kernel"),
+        ({"LIGER_KERNEL_IMPL": "tigon"}, "tigon", "liger_kernel"),
+        ({"LIGER_KERNEL_IMPL": " Tigon", "TIGON_LIGER": "submodules"}, "tigon", "tigon"),
+    ],
 )
-def test_at_start(value, top, submodule):
+def test_at_start(variables, top, submodule):
     """The line of tigon_liger.pth, which Python runs as it starts, and then a program that knows nothing of Tigon."""
-    program = """if True:
-        import liger_kernel.ops
-        from liger_kernel.ops.geglu import geglu_forward
-        print(liger_kernel.ops.geglu_forward.__module__, geglu_forward.__module__)
-    """
     with open(os.path.join(os.path.dirname(__file__), "../../bindings/python/tigon_liger.pth")) as file:
         start = file.read()
-    environment = {**os.environ, "TIGON_LIGER": value, "PYTHONPATH": os.pathsep.join(sys.path)}
-    run = subprocess.run([sys.executable, "-c", start + program], env=environment, capture_output=True, text=True, check=True)
-    assert [name.partition(".")[0] for name in run.stdout.split()] == [top, submodule]
+    found = python(start + MODULES, **variables)
+    assert [name.partition(".")[0] for name in found] == [top, submodule]
+
+
+@pytest.mark.parametrize("program", ["import tigon.liger" + MODULES, "import tigon.liger; tigon.liger.apply()" + MODULES])
+def test_liger_is_told_to_take_tigon(program):
+    """Liger refuses a name that is not registered when it is imported, and Tigon registers with what is imported then."""
+    call = """
+import os, torch
+from liger_kernel.functional import softmax
+print(os.environ["LIGER_KERNEL_IMPL"], float(softmax(torch.zeros(1, 4))[0, 0]))
+"""
+    assert python(program + call, LIGER_KERNEL_IMPL="tigon") == ["tigon.liger.ops.geglu", "liger_kernel.ops.geglu", "tigon", "0.25"]
+
+
+def test_every_device_is_tigons(monkeypatch):
+    """Also those that are the default of an implementation of Liger's own, which was registered before."""
+    import liger_kernel.ops
+    import liger_kernel.utils
+
+    before = list(liger_kernel.ops.backends.IMPL_REGISTRY)
+    for device in tigon.liger._replace.DEVICES:
+        monkeypatch.setattr(liger_kernel.utils, "infer_device", lambda: device)
+        tigon.liger.apply()
+        assert liger_kernel.ops.LigerRMSNormFunction is ours.LigerRMSNormFunction
+        assert liger_kernel.ops.backends.select_impl(device).name == "tigon"
+        tigon.liger.undo()
+        assert list(liger_kernel.ops.backends.IMPL_REGISTRY) == before

@@ -1,10 +1,12 @@
 """Tigon in the place of an installed Liger-Kernel's operators, by Liger's own registries, and back."""
+import contextlib
 import importlib
 import os
 import sys
 
 NAME = "tigon"
-DEVICES = ("cpu", "cuda")
+DEVICES = ("cpu", "cuda", "npu")
+VARIABLE = "LIGER_KERNEL_IMPL"  # the implementation that a user wants, which Liger reads when it is imported and at each call
 
 _swapped = {}  # name of an operator: Liger's object, or None, while Tigon's is in its place
 _added = set()  # names that liger_kernel.ops itself does not have
@@ -19,10 +21,11 @@ def apply(submodules=False):
     """
     from tigon.liger import ops
 
-    liger = importlib.import_module("liger_kernel.ops")
+    with choice_set_aside():
+        liger = importlib.import_module("liger_kernel.ops")
     exported = {name: getattr(ops, name) for name in ops.__all__}
     if not _swapped:
-        _check_choice(liger)
+        _check_choice()
         _swapped.update({name: _original(liger, name, value) for name, value in exported.items()})
         _added.update(name for name in exported if not hasattr(liger, name))
         _register(liger)
@@ -76,19 +79,40 @@ def _original(liger, name, value):
         return None
 
 
-def _check_choice(liger):
-    variable = liger.backends.LIGER_KERNEL_IMPL_ENV
-    chosen = os.environ.get(variable, "").strip().lower()
-    if chosen not in ("", NAME):
-        raise RuntimeError(f"{variable} is {chosen!r}, which Liger would take before Tigon: unset it, or set it to {NAME!r}")
+def choice():
+    """What the user has chosen for Liger, as Liger reads it; "" is nothing."""
+    return os.environ.get(VARIABLE, "").strip().lower()
+
+
+@contextlib.contextmanager
+def choice_set_aside():
+    """For the import of Liger, which refuses a name that nobody has registered yet: Tigon can register when Liger is there."""
+    if choice() != NAME:
+        yield
+        return
+    chosen = os.environ.pop(VARIABLE)
+    try:
+        yield
+    finally:
+        os.environ[VARIABLE] = chosen
+
+
+def _check_choice():
+    if choice() not in ("", NAME):
+        raise RuntimeError(f"{VARIABLE} is {choice()!r}, which Liger would take before Tigon: unset it, or set it to {NAME!r}")
 
 
 def _register(liger):
-    """In Liger's two registries: that of packages, whose rules replace the names of liger_kernel.ops, and that of single operators."""
+    """In Liger's two registries: that of packages, whose rules replace the names of liger_kernel.ops, and that of single operators. In the
+    first Tigon stands before all others: a device may be the default of several, of Liger's own on npu as well, and the first is taken."""
     from tigon.liger import _dispatcher
 
+    registry = liger.backends.IMPL_REGISTRY
+    others = dict(registry)
+    registry.clear()
     info = liger.backends.ImplInfo(name=NAME, devices=DEVICES, default_devices=DEVICES, module_path="tigon.liger.ops")
     liger.backends.register_impl(info)
+    registry.update(others)
     liger._replace_with_impl_ops()
     _dispatcher.register()
 

@@ -1,15 +1,12 @@
-"""TIGON_LIGER=1: Tigon's operators take the place of Liger's as soon as a program imports those; TIGON_LIGER=submodules: in Liger's
-modules of single families too. tigon_liger.pth, beside the package, loads this file where the variable is set, at Python's start."""
+"""What the environment asks for as soon as a program imports Liger: TIGON_LIGER=1, or Liger's own LIGER_KERNEL_IMPL=tigon, has Tigon's
+operators take the place of Liger's; TIGON_LIGER=submodules: in Liger's modules of single families too. tigon_liger.pth, beside the package,
+imports tigon.liger where one of these is set, at Python's start."""
 import os
 
 from tigon._imports import when_loaded
+from tigon.liger import _replace
 
+_asked = os.environ.get("TIGON_LIGER", "0")
 
-def _apply():
-    from tigon.liger import apply
-
-    apply(submodules=os.environ["TIGON_LIGER"] == "submodules")
-
-
-if os.environ.get("TIGON_LIGER", "0") not in ("", "0"):
-    when_loaded("liger_kernel.ops", _apply)
+if _asked not in ("", "0") or _replace.choice() == _replace.NAME:
+    when_loaded("liger_kernel.ops", lambda: _replace.apply(submodules=_asked == "submodules"), _replace.choice_set_aside)
