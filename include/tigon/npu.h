@@ -314,14 +314,17 @@ typedef struct tg_ub_tiling {
     const tg_ub_list *shapes;
     int ntiling_dims; /* as many as shapes, else the answer is none */
     const tg_ub_list *tiling_dims;
+    int uncapped; /* 1: without the cap of 3/4, as Liger had it up to its release 0.8.3 */
 } tg_ub_tiling;
 
-/* Block sizes as Liger's compute_default_tiling_strategy gives them, digit for digit.
+/* Block sizes as compute_default_tiling_strategy of Liger 0.8.5 gives them, digit for digit.
  * Of each shape the dimensions in its tiling_dims get the largest power of two, at most the padded
- * size, of which safety_margin x capacity holds memory_multiplier tiles; the others are padded to a
- * power of two. Its properties are kept: shapes do not share the room, several tiled dimensions of
- * one shape each get all of it, fixed ones are charged without their padding, and what does not fit
- * is 1 and no error. tg_ub_plan() has none of them.
+ * size, of which safety_margin x capacity holds memory_multiplier tiles, and of which the whole
+ * capacity holds 4/3 of them: what the compiler's multi-buffering takes besides. So a margin above
+ * 3/4 changes nothing. The other dimensions are padded to a power of two. Its properties are kept:
+ * shapes do not share the room, several tiled dimensions of one shape each get all of it, fixed
+ * ones are charged without their padding, and what does not fit is 1 and no error. tg_ub_plan() has
+ * none of them.
  * blocks[i] takes shapes[i].count sizes. nblocks: the shapes answered, all of them, or 0 where
  * Liger's function returns None: no shapes, no tiling_dims, or not as many of one as of the other.
  * Errors: TG_EINVAL where it raises ValueError: an empty list of dimensions, one outside the shape

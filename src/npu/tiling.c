@@ -39,6 +39,17 @@ static double fixed_elements(const tg_ub_list *shape, const tg_ub_list *dims)
     return unit;
 }
 
+/* The most elements of a tiled dimension: at least 1, as many as a power of two. */
+static int64_t most_elements(const tg_ub_tiling *t, int64_t capacity, double bits)
+{
+    const double margin = t->safety_margin != 0 ? t->safety_margin : 0.80;
+    const double by_margin = floor(trunc((double)capacity * margin) / bits);
+    const double by_cap = floor((double)capacity / (bits * 4.0 / 3.0));
+    const double fits = t->uncapped || by_margin < by_cap ? by_margin : by_cap;
+    const int64_t most = fits >= (double)LARGEST ? LARGEST : fits >= 1 ? (int64_t)fits : 1;
+    return padded(most) == most ? most : padded(most) / 2;
+}
+
 static tg_status check(const tg_ub_tiling *t, int i)
 {
     const tg_ub_list *shape = &t->shapes[i], *dims = &t->tiling_dims[i];
@@ -67,24 +78,20 @@ tg_status tg_ub_default_tiling(const tg_ub_tiling *t, int64_t *const *blocks, in
         return status;
     if (!t->nshapes || !t->ntiling_dims || t->nshapes != t->ntiling_dims)
         return TG_OK;
-    const double margin = t->safety_margin != 0 ? t->safety_margin : 0.80;
     const double multiplier = t->memory_multiplier > 0 ? t->memory_multiplier : 10.0;
     const int64_t dtype_size = t->dtype_size > 0 ? t->dtype_size : 4;
-    if (!isfinite(margin) || !isfinite(t->memory_multiplier))
+    if (!isfinite(t->safety_margin) || !isfinite(t->memory_multiplier))
         return tg_fail(TG_EINVAL, "safety_margin, memory_multiplier are %g, %g, expected numbers",
-                       margin, t->memory_multiplier);
+                       t->safety_margin, t->memory_multiplier);
     for (int i = 0; i < t->nshapes; i++) {
         const tg_status wrong = check(t, i);
         if (wrong)
             return wrong;
     }
-    const double safe_bits = trunc((double)capacity * margin);
     for (int i = 0; i < t->nshapes; i++) {
         const tg_ub_list *shape = &t->shapes[i], *dims = &t->tiling_dims[i];
-        const double fits =
-            floor(safe_bits / (multiplier * fixed_elements(shape, dims) * (double)dtype_size * 8));
-        const int64_t most = fits >= (double)LARGEST ? LARGEST : fits >= 1 ? (int64_t)fits : 1;
-        const int64_t safe = padded(most) == most ? most : padded(most) / 2;
+        const double bits = multiplier * fixed_elements(shape, dims) * (double)dtype_size * 8;
+        const int64_t safe = most_elements(t, capacity, bits);
         for (int d = 0; d < shape->count; d++) {
             const int64_t size = padded(shape->at[d]), tile = size < safe ? size : safe;
             blocks[i][d] = !is_tiled(dims, d) ? size : tile < 1 ? 1 : tile;

@@ -78,7 +78,8 @@ static tg_status liger_tile(const liger_kernel *k, ub_size size, int dtype_bytes
                                  .nshapes = 1,
                                  .shapes = &shape,
                                  .ntiling_dims = 1,
-                                 .tiling_dims = &dims};
+                                 .tiling_dims = &dims,
+                                 .uncapped = 1}; /* the kernels are those of before the cap */
     int64_t block[2] = {0, 0}, *const blocks[] = {block};
     int answered;
     const tg_status status = tg_ub_default_tiling(&tiling, blocks, &answered);
