@@ -105,22 +105,27 @@ static tg_status open_device(void)
 }
 
 /* Code for one architecture runs on no other, whatever the chip is called. A run time that is too
- * old to tell leaves the names that chips of this one are known to have: those of the 910B, and of
- * an A3, which has two of its dies. */
+ * old to tell leaves the names of the table, whose chips are of this one. */
 static tg_status check_architecture(const char *soc)
 {
     int64_t architecture = 0;
+    const char *why = tg_npu_chip_refused(soc);
     const int error = acl.aclrtGetDeviceInfo((uint32_t)card.device, ACL_NPU_ARCH, &architecture);
-    if (error != ACL_SUCCESS && !tg_npu_chip_find(soc) && strncmp(soc, "Ascend910_93", 12) != 0)
+    if (error == ACL_SUCCESS && architecture == ASCEND_ARCHITECTURE)
+        return TG_OK;
+    if (error == ACL_SUCCESS)
+        return ascend_host->fail(
+            TG_EDEVICE, "npu: %s is of architecture %lld, and the kernels are compiled for %d", soc,
+            (long long)architecture, ASCEND_ARCHITECTURE);
+    if (why)
+        return ascend_host->fail(TG_EDEVICE, "npu: %s %s, and the kernels are compiled for %d", soc,
+                                 why, ASCEND_ARCHITECTURE);
+    if (!tg_npu_chip_find(soc))
         return ascend_host->fail(
             TG_EDEVICE,
             "npu: the run time does not tell the architecture of %s (error %d), "
             "and the kernels are compiled for %d",
             soc, error, ASCEND_ARCHITECTURE);
-    if (error == ACL_SUCCESS && architecture != ASCEND_ARCHITECTURE)
-        return ascend_host->fail(
-            TG_EDEVICE, "npu: %s is of architecture %lld, and the kernels are compiled for %d", soc,
-            (long long)architecture, ASCEND_ARCHITECTURE);
     return TG_OK;
 }
 

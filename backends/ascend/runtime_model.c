@@ -95,8 +95,10 @@ static tg_status unknown_chip(const char *soc)
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", name);
     }
+    const char *why = tg_npu_chip_refused(soc);
     return ascend_host->fail(TG_ENOTFOUND,
-                             "TIGON_SOC: the model has no chip %s, expected one of %s", soc, known);
+                             "TIGON_SOC: the model has no chip %s%s%s, expected one of %s", soc,
+                             why ? ", which " : "", why ? why : "", known);
 }
 
 static ascsim *device(int timed)

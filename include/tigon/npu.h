@@ -51,8 +51,12 @@ enum { TG_UB_RESERVED = 256, TG_UB_RESERVED_BY_ASC = 8 * 1024 };
 /* The chips of the table, in order of their names. */
 TG_API int tg_npu_chip_count(void);
 TG_API const tg_npu_chip *tg_npu_chip_at(int chip);
-/* By name: "910B4", "Ascend910B4" and "Ascend910B4-1" are one chip. NULL if the table lacks it. */
+/* By name: "910B4", "Ascend910B4" and "Ascend910B4-1" are one chip, and "Ascend910_9391" is a
+ * "910C", one of the two dies of an A3. NULL if the table lacks it. */
 TG_API const tg_npu_chip *tg_npu_chip_find(const char *name);
+/* Why the table lacks a chip of this name for which Tigon has no kernels: "is of architecture 3510,
+ * ..." of "Ascend950PR". NULL of other names, whether the table has them or not. */
+TG_API const char *tg_npu_chip_refused(const char *name);
 
 /* Capacity of the UB in bits. The first source that answers counts:
  *   1. explicit_bits, if it is not 0;

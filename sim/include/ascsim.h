@@ -38,8 +38,11 @@ typedef struct ascsim_fact {
 /* The first name in `names` that the model knows, by index; NULL past the end. */
 ASCSIM_API const char *ascsim_chip_name(int index);
 /* The facts of one chip, ending with a name of NULL; NULL if there is no such chip. "Ascend910B4"
- * means 910B4. */
+ * means 910B4, "Ascend910_9391" a 910C. */
 ASCSIM_API const ascsim_fact *ascsim_chip_facts(const char *soc);
+/* Why a chip of this name is none of the model's, of those that are known to be none: "is of
+ * architecture 3510, ..." of Ascend950PR; NULL of other names. */
+ASCSIM_API const char *ascsim_chip_refused(const char *soc);
 /* One fact by its name, such as "vector_cores", "ub_usable_bytes", "clock_mhz", "l2_bytes",
  * "hbm_bytes_per_second". -1 if chip or fact is unknown. */
 ASCSIM_API double ascsim_chip_fact(const char *soc, const char *name);

@@ -81,7 +81,9 @@ int tool_chips(int argc, char **argv)
         return TOOL_CLEAN;
     }
     if (!ascsim_chip_facts(argv[0])) {
-        return tool_bad("chip %s is not known; ascsim chips lists those that are", argv[0]);
+        const char *why = ascsim_chip_refused(argv[0]);
+        return tool_bad("chip %s %s; ascsim chips lists those that are known", argv[0],
+                        why ? why : "is not known");
     }
     print_facts(argv[0]);
     return TOOL_CLEAN;

@@ -11,7 +11,7 @@ static const char help[] =
     "ascsim run --soc SOC --kernel NAME --blocks N [--arg SPEC]... [options] KERNEL.so\n"
     "Runs a kernel on the model, reports its faults and, on the model's clock, its time.\n"
     "\n"
-    "  --soc SOC        910B1, 910B2, 910B3, 910B4 (default 910B4)\n"
+    "  --soc SOC        910B1, 910B2, 910B3, 910B4, 910C (default 910B4)\n"
     "  --kernel NAME    the function, as C knows it\n"
     "  --blocks N       blocks (default: the chip's cores of the kernel's kind)\n"
     "  --arg SPEC       the next argument of the kernel:\n"

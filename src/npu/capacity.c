@@ -72,7 +72,9 @@ static tg_status no_such_chip(const char *what, const char *name)
     for (int i = 0, n = 0; i < tg_npu_chip_count() && n < (int)sizeof known; i++)
         n += snprintf(known + n, sizeof known - (size_t)n, "%s%s", i ? ", " : "",
                       tg_npu_chip_at(i)->name);
-    return tg_fail(TG_ENOTFOUND, "%s is \"%s\", expected one of %s", what, name, known);
+    const char *why = tg_npu_chip_refused(name);
+    return tg_fail(TG_ENOTFOUND, "%s is \"%s\"%s%s, expected one of %s", what, name,
+                   why ? ", which " : "", why ? why : "", known);
 }
 
 tg_status tg_ub_capacity_bits(int64_t explicit_bits, const char *soc, int64_t *bits,

@@ -24,9 +24,27 @@ static const struct {
     const char *name;
     double value[CHIPS];
 } facts[] = {
-#define FACT(name, unit, b1, b2, b3, b4, confidence, source) {#name, {b1, b2, b3, b4}},
+#define FACT(name, unit, b1, b2, b3, b4, confidence, source) {#name, {b1, b2, b3, b4, b1}},
 #include "ascsim_chips.inc"
 #undef FACT
+};
+
+/* Names that begin so are a chip of the table by another name, */
+static const struct {
+    const char *beginning, *chip;
+} other_names[] = {
+#define NAMES(beginning, chip) {#beginning, #chip},
+#include "ascsim_chips.inc"
+#undef NAMES
+};
+
+/* or one that is none of them. */
+static const struct {
+    const char *beginning, *why;
+} refused[] = {
+#define OTHER(beginning, why) {#beginning, why},
+#include "ascsim_chips.inc"
+#undef OTHER
 };
 
 static double fact(int chip, const char *name)
@@ -59,18 +77,38 @@ const tg_npu_chip *tg_npu_chip_at(int chip)
     return chip >= 0 && chip < CHIPS ? &chips[chip] : NULL;
 }
 
+static int begins(const char *text, const char *beginning)
+{
+    return !strncasecmp(text, beginning, strlen(beginning));
+}
+
+static const char *without_ascend(const char *name)
+{
+    return begins(name, "ascend") ? name + strlen("ascend") : name;
+}
+
 const tg_npu_chip *tg_npu_chip_find(const char *name)
 {
-    static const char prefix[] = "ascend";
     if (!name)
         return NULL;
-    if (!strncasecmp(name, prefix, strlen(prefix)))
-        name += strlen(prefix);
+    name = without_ascend(name);
     for (int i = 0; i < CHIPS; i++) {
         const size_t n = strlen(chips[i].name);
-        if (!strncasecmp(name, chips[i].name, n) && (!name[n] || name[n] == '-'))
+        if (begins(name, chips[i].name) && (!name[n] || name[n] == '-'))
             return tg_npu_chip_at(i);
     }
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (begins(name, other_names[i].beginning))
+            return tg_npu_chip_find(other_names[i].chip);
+    return NULL;
+}
+
+const char *tg_npu_chip_refused(const char *name)
+{
+    name = name ? without_ascend(name) : "";
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (begins(name, refused[i].beginning))
+            return refused[i].why;
     return NULL;
 }
 

@@ -3,9 +3,10 @@
  *   npu_capacity CARDS       the library path has the libascendcl.so of ascendcl.c */
 #include <tigon/npu.h>
 
-#include <tigon/npu.h>
-
 #include "../common/test.h"
+
+#define CHIPS "910B1, 910B2, 910B3, 910B4, 910C"
+#define REGISTERS "is of architecture 3510, whose vector cores compute in registers"
 
 static void expect(int64_t given, const char *soc, int64_t expected, const char *from)
 {
@@ -61,10 +62,12 @@ static void without_card(void)
     setenv("TIGON_SOC", "910B3", 1);
     expect(0, NULL, 1572864, "the table of chips, 910B3");
     expect(0, "910b2", 1572864, "the table of chips, 910B2");
+    expect(0, "Ascend910_9391", 1572864, "the table of chips, 910C");
     setenv("TIGON_SOC", "950", 1);
-    fail(0, NULL, TG_ENOTFOUND, "TIGON_SOC is \"950\", expected one of 910B1, 910B2, 910B3, 910B4");
+    fail(0, NULL, TG_ENOTFOUND,
+         "TIGON_SOC is \"950\", which " REGISTERS ", expected one of " CHIPS);
     unsetenv("TIGON_SOC");
-    fail(0, "910B", TG_ENOTFOUND, "soc is \"910B\", expected one of 910B1, 910B2, 910B3, 910B4");
+    fail(0, "910B", TG_ENOTFOUND, "soc is \"910B\", expected one of " CHIPS);
     fail(-1, NULL, TG_EINVAL, "explicit_bits is -1, expected 0 or more");
     environment(1572864, "the table of chips, 910B4");
 }
@@ -83,7 +86,7 @@ static void with_card(void)
     }
     setenv("CARD_NAME", "Ascend950", 1);
     fail(0, NULL, TG_ENOTFOUND,
-         "the card's name is \"Ascend950\", expected one of 910B1, 910B2, 910B3, 910B4");
+         "the card's name is \"Ascend950\", which " REGISTERS ", expected one of " CHIPS);
     unsetenv("CARD_NAME");
     expect(0, "910B3", 1572864, "the table of chips, 910B3");
 }
@@ -95,10 +98,17 @@ static void chips(void)
         EXPECT(tg_npu_chip_find(c->name) == c, "%s", c->name);
         EXPECT(c->vector_cores > 0 && c->ub_bytes == 196608 && c->clock_mhz >= 1500, "%s", c->name);
     }
-    EXPECT(tg_npu_chip_count() == 4 && !tg_npu_chip_at(4) && !tg_npu_chip_at(-1), "chips");
+    EXPECT(tg_npu_chip_count() == 5 && !tg_npu_chip_at(5) && !tg_npu_chip_at(-1), "chips");
     EXPECT(tg_npu_chip_find("Ascend910B4-1") == tg_npu_chip_find("910B4"), "910B4-1");
     EXPECT(!tg_npu_chip_find("910B41") && !tg_npu_chip_find("Ascend") && !tg_npu_chip_find(NULL),
            "none");
+    EXPECT(tg_npu_chip_find("ascend910_9362") == tg_npu_chip_find("910C"), "an A3");
+    EXPECT(tg_npu_chip_refused("Ascend950PR") && !strcmp(tg_npu_chip_refused("950"), REGISTERS) &&
+               tg_npu_chip_refused("Ascend910_9579") && !tg_npu_chip_find("Ascend910_9579"),
+           "chips of another architecture");
+    EXPECT(!tg_npu_chip_refused("910B4") && !tg_npu_chip_refused("Ascend910_9391") &&
+               !tg_npu_chip_refused("310P") && !tg_npu_chip_refused(NULL),
+           "chips that are of the table, or unknown");
 }
 
 /* How the kernels were compiled: 8 KiB of UB are theirs or not. Other text says nothing. */

@@ -72,7 +72,8 @@ expect 1 "no tile fits" rms --shape 8x8192 --capacity-bits 8192
 expect 2 'found "softcap", expected an option of softmax_forward.rows' soft --with softcap --shape 4x4
 expect 0 "910B4   40  1572864"
 expect 2 'no kernel of "no_such" declares its buffers' no_such --shape 4x4
-expect 2 "expected one of 910B1, 910B2, 910B3, 910B4" --buffer x:4 --shape 4x4 --soc 950
+expect 2 "which is of architecture 3510, whose vector cores compute in registers, expected one of 910B1, 910B2, 910B3, 910B4, 910C" \
+    --buffer x:4 --shape 4x4 --soc 950
 expect 2 'found "x:", expected NAME:BYTES' --buffer x: --shape 4x4
 expect 2 'found "x:4/rows", expected NAME:BYTES' --buffer x:4/rows --shape 4x4
 expect 2 "x: to is 1, expected 2 ... 31" --buffer x:4@2-1 --shape 4x4
@@ -92,7 +93,7 @@ import json, sys
 a = json.load(open(sys.argv[1]))
 assert a["wanted_bits"] == 3072000 and a["available_bits"] == 1572864 and a["fits"] is False, a
 assert a["limiting"] == "x" and a["live_bytes"] == [384000], a
-assert [c["chip"] for c in a["chips"]] == ["910B1", "910B2", "910B3", "910B4"], a
+assert [c["chip"] for c in a["chips"]] == ["910B1", "910B2", "910B3", "910B4", "910C"], a
 assert not any(c["fits"] for c in a["chips"]), a
 END
 # shellcheck disable=SC2086
@@ -114,7 +115,7 @@ assert [k["liger"] for k in json.load(sys.stdin)["kernels"]] == ["dyt_forward", 
 "$tigon" ub-check --json | python3 -c '
 import json, sys
 a = json.load(sys.stdin)
-assert "rms_norm_backward" in a["liger"] and len(a["chips"]) == 4 and "kernels" in a, a
+assert "rms_norm_backward" in a["liger"] and len(a["chips"]) == 5 and "kernels" in a, a
 '
 "$tigon" ub-check --liger jsd --shape 64x128256 --copies 2 --json >/dev/null && fail "jsd, double-buffered, fits"
 exit 0

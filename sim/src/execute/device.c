@@ -23,8 +23,10 @@ ascsim *ascsim_open(const ascsim_options *options)
     const char *soc = options->soc ? options->soc : "910B4";
     const double cores = ascsim_chip_fact(soc, "vector_cores");
     if (cores < 1) {
-        sim_error("ascsim_open: soc is \"%s\", expected a chip that the model knows, such as 910B4",
-                  soc);
+        const char *why = ascsim_chip_refused(soc);
+        sim_error(
+            "ascsim_open: soc is \"%s\"%s%s, expected a chip that the model knows, such as 910B4",
+            soc, why ? ", which " : "", why ? why : "");
         return NULL;
     }
     if (options->ub_bytes < 0 || options->ub_bytes > SIM_UB_BYTES) {

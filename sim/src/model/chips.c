@@ -53,19 +53,66 @@ static const ascsim_fact facts[CHIPS][FACTS + 1] = {
 #include "ascsim_chips.inc"
 #undef FACT
         END},
+    {
+#define FACT(name, unit, b1, b2, b3, b4, confidence, source) \
+    ENTRY(#name, unit, b1, source, (confidence[0] == 'H' ? 'M' : confidence[0]))
+#include "ascsim_chips.inc"
+#undef FACT
+        END},
 };
+
+static const struct {
+    const char *beginning;
+    int chip;
+} other_names[] = {
+#define NAMES(beginning, chip) {#beginning, CHIP_##chip},
+#include "ascsim_chips.inc"
+#undef NAMES
+};
+
+static const struct {
+    const char *beginning, *why;
+} refused[] = {
+#define OTHER(beginning, why) {#beginning, why},
+#include "ascsim_chips.inc"
+#undef OTHER
+};
+
+static int begins(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+static const char *without_ascend(const char *soc)
+{
+    return soc && begins(soc, "Ascend") ? soc + 6 : soc;
+}
 
 static int chip_index(const char *soc)
 {
-    if (soc && strncmp(soc, "Ascend", 6) == 0) {
-        soc += 6;
-    }
+    soc = without_ascend(soc);
     for (int i = 0; soc && i < CHIPS; i++) {
         if (strcmp(soc, names[i]) == 0) {
             return i;
         }
     }
+    for (size_t i = 0; soc && i < sizeof other_names / sizeof *other_names; i++) {
+        if (begins(soc, other_names[i].beginning)) {
+            return other_names[i].chip;
+        }
+    }
     return -1;
+}
+
+const char *ascsim_chip_refused(const char *soc)
+{
+    soc = without_ascend(soc);
+    for (size_t i = 0; soc && i < sizeof refused / sizeof *refused; i++) {
+        if (begins(soc, refused[i].beginning)) {
+            return refused[i].why;
+        }
+    }
+    return NULL;
 }
 
 const char *ascsim_chip_name(int index)

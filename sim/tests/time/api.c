@@ -214,7 +214,14 @@ static void test_chips(void)
                   fact->name, ascsim_chip_name(chips));
         }
     }
-    CHECK(chips == 4 && !ascsim_chip_facts(NULL), "%d chips", chips);
+    CHECK(chips == 5 && !ascsim_chip_facts(NULL), "%d chips", chips);
+    CHECK(ascsim_chip_facts("Ascend910_9391") == ascsim_chip_facts("910C"), "an A3");
+    CHECK(ascsim_chip_fact("910C", "clock_mhz") == 1850 &&
+              ascsim_chip_facts("910C")->confidence == 'M',
+          "a 910C has the facts of a 910B1, and they are less sure");
+    CHECK(strstr(ascsim_chip_refused("Ascend950PR"), "3510") && !ascsim_chip_refused("910C") &&
+              !ascsim_chip_refused(NULL) && !ascsim_chip_facts("Ascend910_9579"),
+          "chips of another architecture");
 }
 
 int main(int argc, char **argv)
