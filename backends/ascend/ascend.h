@@ -114,8 +114,12 @@ tg_status ascend_sum_partials(tg_ctx *ctx, const ascend_partial_sums *partials,
 tg_status ascend_side(tg_ctx *ctx, tg_side_step step);
 /* The side that a context has, which ends with it: the one slot of both devices, of
  * the card's table. */
-void **ascend_slot_of(tg_ctx *ctx);
-void ascend_leave(tg_ctx *ctx, void *kept);
+/* What is kept of a context, from its first use here on; NULL, with the error set: no memory. */
+typedef struct ascend_state {
+    int32_t card;      /* that the context works on */
+    struct side *side; /* from its first side on */
+} ascend_state;
+ascend_state *ascend_state_of(tg_ctx *ctx);
 /* Before work that is put on the stream otherwise than by a launch: in a side, the launches that it
  * has so far are made. */
 tg_status ascend_side_so_far(tg_ctx *ctx);

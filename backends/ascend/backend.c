@@ -1,5 +1,7 @@
 /* backend.c - the backend describes itself: one list of implementations, for a card and for the
  * model of one; a card has CANN's own product before it. */
+#include <stdlib.h>
+
 #include "ascend.h"
 
 #define KERNELS(family) extern ASCEND_KERNELS(family);
@@ -61,10 +63,16 @@ static tg_status open_backend(const tg_host *host)
 
 /* ---- the card: device npu ---- */
 
+/* The context works on the card that is the calling thread's now. */
 static tg_status select_card(tg_ctx *ctx)
 {
-    (void)ctx;
-    return ascend_card.open();
+    ascend_state *state = ascend_state_of(ctx);
+    return state ? ascend_card_take(&state->card) : TG_ENOMEM;
+}
+
+static int32_t card_of(tg_ctx *ctx)
+{
+    return ascend_state_of(ctx)->card; /* it is there since the context has chosen the card */
 }
 
 static void close_card(void)
@@ -75,26 +83,32 @@ static void close_card(void)
 
 static void *alloc_on_card(tg_ctx *ctx, size_t bytes)
 {
-    (void)ctx;
-    return ascend_card_alloc(bytes);
+    return ascend_card_alloc(card_of(ctx), bytes);
 }
 
 static void free_on_card(tg_ctx *ctx, void *memory)
 {
-    ascend_card_sync(ascend_host->stream(ctx)); /* it may be in use */
-    ascend_card_free(memory);
+    ascend_card_sync(card_of(ctx), ascend_host->stream(ctx)); /* it may be in use */
+    ascend_card_free(card_of(ctx), memory);
 }
 
 static tg_status copy_on_card(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
                               int src_device_type, size_t bytes)
 {
-    return ascend_card_copy(dst, dst_device_type, src, src_device_type, bytes,
+    return ascend_card_copy(card_of(ctx), dst, dst_device_type, src, src_device_type, bytes,
                             ascend_host->stream(ctx));
 }
 
 static tg_status sync_card(tg_ctx *ctx)
 {
-    return ascend_card_sync(ascend_host->stream(ctx));
+    return ascend_card_sync(card_of(ctx), ascend_host->stream(ctx));
+}
+
+static void leave(tg_ctx *ctx, void *kept)
+{
+    (void)ctx;
+    free(((ascend_state *)kept)->side);
+    free(kept);
 }
 
 static const tg_backend card = {
@@ -114,12 +128,17 @@ static const tg_backend card = {
     .environment = environment,
     .ub_kernel = ub_kernel,
     .side = ascend_side,
-    .leave = ascend_leave,
+    .leave = leave,
 };
 
-void **ascend_slot_of(tg_ctx *ctx)
+ascend_state *ascend_state_of(tg_ctx *ctx)
 {
-    return ascend_host->slot(ctx, &card);
+    void **const slot = ascend_host->slot(ctx, &card);
+    if (!*slot)
+        *slot = calloc(1, sizeof(ascend_state));
+    if (!*slot)
+        ascend_host->fail(TG_ENOMEM, "ascend: no memory for what is kept of a context");
+    return *slot;
 }
 
 TG_BUILT_IN_ENTRY(ascend)

@@ -98,11 +98,9 @@ static tg_status run(tg_ctx *ctx, const product *p, int add)
                                    add ? "aclnnInplaceAddmm" : "aclnnMatmul", error);
 }
 
-tg_status ascend_gemm_aclnn(tg_ctx *ctx, const tg_gemm_args *args)
+static tg_status multiply(tg_ctx *ctx, const tg_gemm_args *args)
 {
     float alpha = (float)args->alpha, beta = (float)args->beta;
-    ASCEND_TRY(ascend_card_enter());
-    ASCEND_TRY(ascend_side_so_far(ctx));
     const product p = {view(args->a, args->trans_a), view(args->b, args->trans_b), view(args->c, 0),
                        aclnn.aclCreateScalar(&alpha, ACLNN_F32),
                        aclnn.aclCreateScalar(&beta, ACLNN_F32)};
@@ -118,6 +116,17 @@ tg_status ascend_gemm_aclnn(tg_ctx *ctx, const tg_gemm_args *args)
     for (int i = 0; i < ASCEND_COUNT(scalars); i++)
         if (scalars[i])
             aclnn.aclDestroyScalar(scalars[i]);
+    return status;
+}
+
+tg_status ascend_gemm_aclnn(tg_ctx *ctx, const tg_gemm_args *args)
+{
+    const int32_t card = ascend_state_of(ctx)->card;
+    int32_t before;
+    ASCEND_TRY(ascend_side_so_far(ctx));
+    ASCEND_TRY(ascend_card_enter(card, &before));
+    const tg_status status = multiply(ctx, args);
+    ascend_card_leave(card, before);
     return status;
 }
 

@@ -154,11 +154,15 @@ tg_status ascend_make(tg_ctx *ctx, const ascend_ready *launch)
                           .problem = &plan->problem,
                           .layout = &plan->layout};
     tg_npu_argument arguments[ASCEND_MOST_ARGS];
+    const ascend_state *state = ascend_state_of(ctx);
+    if (!state)
+        return TG_ENOMEM;
     tg_npu_record did = {.launch = &took, .source = launch->kernel->source, .arguments = arguments};
     const int verbose = ascend_host->verbose(ctx), watched = tg_npu_is_watched(),
               recorded = tg_npu_is_recorded();
     const ascend_call call = {.kernel = symbol,
                               .cores = launch->kernel->cores,
+                              .card = state->card,
                               .blocks = plan->layout.blocks,
                               .args = launch->args.list,
                               .nargs = launch->args.n,

@@ -24,7 +24,8 @@ typedef enum ascend_cores { ASCEND_VECTOR_CORES, ASCEND_CUBE_CORES, ASCEND_MIX_C
 typedef struct ascend_call {
     const char *kernel; /* its symbol */
     ascend_cores
-        cores; /* a mix kernel is given one more argument: what asc_set_ffts_base_addr() takes */
+        cores;    /* a mix kernel is given one more argument: what asc_set_ffts_base_addr() takes */
+    int32_t card; /* whose the stream is; the model has one */
     int64_t blocks;
     const ascend_arg *args;
     int nargs;
@@ -45,15 +46,23 @@ typedef struct ascend_runtime {
 
 extern const ascend_runtime ascend_card, ascend_model;
 
-/* The card's memory, on a context's stream. (The model's is the host's.) Copies return when the
- * bytes are there, after all that was launched on the stream. */
-/* Before a call of CANN that goes past this table: the card is open, and this thread's. */
-tg_status ascend_card_enter(void);
-void *ascend_card_alloc(size_t bytes);
-void ascend_card_free(void *memory);
-tg_status ascend_card_copy(void *dst, int dst_device_type, const void *src, int src_device_type,
-                           size_t bytes, void *stream);
-tg_status ascend_card_sync(void *stream);
+/* ---- cards ----
+ * CANN has a current card for each thread, and what is done is done there: the memory, streams and
+ * kernels of another are refused. */
+
+/* The calling thread's card, or card 0 if it has none, with everything that launches need. */
+tg_status ascend_card_take(int32_t *card);
+/* Around calls of CANN that go past this table: makes a card the calling thread's, and the one that
+ * was its before again. */
+tg_status ascend_card_enter(int32_t card, int32_t *before);
+void ascend_card_leave(int32_t card, int32_t before);
+/* A card's memory, on a context's stream. (The model's is the host's.) Copies return when the bytes
+ * are there, after all that was launched on the stream. */
+void *ascend_card_alloc(int32_t card, size_t bytes);
+void ascend_card_free(int32_t card, void *memory);
+tg_status ascend_card_copy(int32_t card, void *dst, int dst_device_type, const void *src,
+                           int src_device_type, size_t bytes, void *stream);
+tg_status ascend_card_sync(int32_t card, void *stream);
 
 /* A file that belongs to the library: in the folder that the variable names, beside libtigon, or in
  * the folder of libraries it is installed in. 0 with the path, or -1 with the path where it was

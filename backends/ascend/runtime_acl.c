@@ -4,62 +4,45 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tigon/npu.h>
 
-#include "acl.h"
 #include "ascend.h"
+#include "card.h"
 
-enum { MOST_KERNELS = 256, BINARIES = ASCEND_MIX_CORES + 1 };
+enum { MOST_CARDS = 64 };
 
 /* The kernels of each kind of core. */
 static const struct {
     const char *file;
     uint32_t magic;
-} binaries[BINARIES] = {
+} binaries[CARD_BINARIES] = {
     [ASCEND_VECTOR_CORES] = {"tigon_ascend_kernels.o", ACL_MAGIC_VECTOR_CORE},
     [ASCEND_CUBE_CORES] = {"tigon_ascend_cube_kernels.o", ACL_MAGIC_CUBE_CORE},
     [ASCEND_MIX_CORES] = {"tigon_ascend_mix_kernels.o", ACL_MAGIC_BOTH_CORES},
 };
 
-static struct {
-#define X(result, name, arguments) result(*name) arguments;
-    ACL_FUNCTIONS(X)
-#undef X
-} acl;
+struct ascend_acl ascend_acl;
 
 static struct {
-    int32_t device;
+    int32_t first;            /* in use first; all are of its kind */
     int own_init, own_device; /* the program had not done it: undone at exit */
-    void *binary[BINARIES];
     ascend_info info;
-    struct {
-        char name[96];
-        void *function;
-    } kernel[MOST_KERNELS];
-    int kernels;
-} card;
+    ascend_code *code[MOST_CARDS]; /* NULL: not in use yet */
+} cards;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list of kernels */
+pthread_mutex_t ascend_code_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static tg_status open_status;
 static char open_message[1024];
-static _Thread_local int bound; /* this thread's current device is set */
 
-/* "aclrtMalloc of 4096 bytes answers error 207001: <what the driver says>" */
-static tg_status acl_fail(int error, const char *what)
+tg_status ascend_acl_fail(int error, const char *what)
 {
-    const char *says = acl.aclGetRecentErrMsg();
+    const char *says = ascend_acl.aclGetRecentErrMsg();
     return ascend_host->fail(TG_EDEVICE, "npu: %s answers error %d%s%s", what, error,
                              says && *says ? ": " : "", says && *says ? says : "");
 }
-
-#define ACL_TRY(call, what)                  \
-    do {                                     \
-        const int error_ = (call);           \
-        if (error_ != ACL_SUCCESS)           \
-            return acl_fail(error_, (what)); \
-    } while (0)
 
 /* ---- opening ---- */
 
@@ -69,7 +52,7 @@ static tg_status load_functions(void)
         const char *name;
         void **at;
     } functions[] = {
-#define X(result, name, arguments) {#name, (void **)&acl.name},
+#define X(result, name, arguments) {#name, (void **)&ascend_acl.name},
         ACL_FUNCTIONS(X)
 #undef X
     };
@@ -87,20 +70,20 @@ static tg_status load_functions(void)
 
 static tg_status open_device(void)
 {
-    const int error = acl.aclInit(NULL);
+    const int error = ascend_acl.aclInit(NULL);
     if (error != ACL_REPEAT_INITIALIZE)
         ACL_TRY(error, "aclInit");
-    card.own_init = error == ACL_SUCCESS;
+    cards.own_init = error == ACL_SUCCESS;
     uint32_t count = 0;
-    ACL_TRY(acl.aclrtGetDeviceCount(&count), "aclrtGetDeviceCount");
+    ACL_TRY(ascend_acl.aclrtGetDeviceCount(&count), "aclrtGetDeviceCount");
     if (count == 0)
         return ascend_host->fail(TG_ENOTFOUND,
                                  "npu: the driver counts 0 devices, expected 1 or more");
-    if (acl.aclrtGetDevice(&card.device) == ACL_SUCCESS)
+    if (ascend_acl.aclrtGetDevice(&cards.first) == ACL_SUCCESS)
         return TG_OK; /* the program has chosen one */
-    card.device = 0;
-    ACL_TRY(acl.aclrtSetDevice(card.device), "aclrtSetDevice");
-    card.own_device = 1;
+    cards.first = 0;
+    ACL_TRY(ascend_acl.aclrtSetDevice(cards.first), "aclrtSetDevice");
+    cards.own_device = 1;
     return TG_OK;
 }
 
@@ -110,7 +93,8 @@ static tg_status check_architecture(const char *soc)
 {
     int64_t architecture = 0;
     const char *why = tg_npu_chip_refused(soc);
-    const int error = acl.aclrtGetDeviceInfo((uint32_t)card.device, ACL_NPU_ARCH, &architecture);
+    const int error =
+        ascend_acl.aclrtGetDeviceInfo((uint32_t)cards.first, ACL_NPU_ARCH, &architecture);
     if (error == ACL_SUCCESS && architecture == ASCEND_ARCHITECTURE)
         return TG_OK;
     if (error == ACL_SUCCESS)
@@ -131,12 +115,12 @@ static tg_status check_architecture(const char *soc)
 
 static tg_status ask_chip(ascend_info *info)
 {
-    const char *soc = acl.aclrtGetSocName();
+    const char *soc = ascend_acl.aclrtGetSocName();
     if (!soc || !*soc)
         return ascend_host->fail(TG_EDEVICE, "npu: aclrtGetSocName tells no name");
     ASCEND_TRY(check_architecture(soc));
     int64_t cores = 0, bits, own = 0;
-    ACL_TRY(acl.aclrtGetDeviceInfo((uint32_t)card.device, ACL_VECTOR_CORE_NUM, &cores),
+    ACL_TRY(ascend_acl.aclrtGetDeviceInfo((uint32_t)cards.first, ACL_VECTOR_CORE_NUM, &cores),
             "aclrtGetDeviceInfo of the number of vector cores");
     if (cores < 1 || cores > 65535)
         return ascend_host->fail(TG_EDEVICE,
@@ -145,7 +129,7 @@ static tg_status ask_chip(ascend_info *info)
     ASCEND_TRY(tg_ub_capacity_bits(0, soc, &bits, NULL)); /* asks the chip itself */
     snprintf(info->soc, sizeof info->soc, "%s", soc);
     info->ub_bytes = tg_ub_usable_bytes(bits);
-    if (acl.aclrtGetDeviceInfo((uint32_t)card.device, ACL_UBUF_PER_VECTOR_CORE, &own) ==
+    if (ascend_acl.aclrtGetDeviceInfo((uint32_t)cards.first, ACL_UBUF_PER_VECTOR_CORE, &own) ==
             ACL_SUCCESS &&
         own > 0 && own < bits / 8) /* more was said than the chip has */
         info->ub_bytes = tg_ub_usable_bytes(own * 8);
@@ -153,7 +137,7 @@ static tg_status ask_chip(ascend_info *info)
     return TG_OK;
 }
 
-static tg_status load_kernels(int cores)
+static tg_status load_kernels(int cores, void **binary)
 {
     char path[1024], what[1100];
     if (ascend_find_file(NULL, binaries[cores].file, path, sizeof path))
@@ -162,7 +146,26 @@ static tg_status load_kernels(int cores)
     acl_load_option magic = {.kind = ACL_LOAD_MAGIC, .value.magic = binaries[cores].magic};
     acl_load_options options = {&magic, 1};
     snprintf(what, sizeof what, "aclrtBinaryLoadFromFile of %s", path);
-    ACL_TRY(acl.aclrtBinaryLoadFromFile(path, &options, &card.binary[cores]), what);
+    ACL_TRY(ascend_acl.aclrtBinaryLoadFromFile(path, &options, binary), what);
+    return TG_OK;
+}
+
+/* For the card that is the calling thread's. */
+static tg_status load_code(int32_t card)
+{
+    ascend_code *const loaded = calloc(1, sizeof *loaded);
+    if (!loaded)
+        return ascend_host->fail(TG_ENOMEM, "npu: no memory for the list of kernels");
+    for (int cores = 0; cores < CARD_BINARIES; cores++) {
+        const tg_status status = load_kernels(cores, &loaded->binary[cores]);
+        if (status == TG_OK)
+            continue;
+        while (cores-- > 0)
+            ascend_acl.aclrtBinaryUnLoad(loaded->binary[cores]);
+        free(loaded);
+        return status;
+    }
+    cards.code[card] = loaded;
     return TG_OK;
 }
 
@@ -172,10 +175,7 @@ static tg_status open_card(void)
     ASCEND_TRY(load_functions());
     ASCEND_TRY(open_device());
     ASCEND_TRY(ask_chip(&info));
-    for (int cores = 0; cores < BINARIES; cores++)
-        ASCEND_TRY(load_kernels(cores));
-    bound = 1;
-    card.info = info; /* from here on it is open */
+    cards.info = info; /* from here on it is open */
     return TG_OK;
 }
 
@@ -193,62 +193,118 @@ static tg_status card_open(void)
 
 static const ascend_info *card_info(void)
 {
-    return card.info.cores > 0 ? &card.info : NULL;
+    return cards.info.cores > 0 ? &cards.info : NULL;
+}
+
+/* ---- which card ---- */
+
+tg_status ascend_card_take(int32_t *card)
+{
+    ASCEND_TRY(card_open());
+    if (ascend_acl.aclrtGetDevice(card) != ACL_SUCCESS) {
+        *card = cards.first;
+        ACL_TRY(ascend_acl.aclrtSetDevice(*card), "aclrtSetDevice");
+    }
+    if (*card < 0 || *card >= MOST_CARDS)
+        return ascend_host->fail(TG_EUNSUPPORTED,
+                                 "npu: the current device is %d, expected below %d", (int)*card,
+                                 MOST_CARDS);
+    pthread_mutex_lock(&ascend_code_lock);
+    const tg_status status = cards.code[*card] ? TG_OK : load_code(*card);
+    pthread_mutex_unlock(&ascend_code_lock);
+    return status;
+}
+
+tg_status ascend_card_enter(int32_t card, int32_t *before)
+{
+    const int had_one = ascend_acl.aclrtGetDevice(before) == ACL_SUCCESS;
+    if (!had_one || *before != card)
+        ACL_TRY(ascend_acl.aclrtSetDevice(card), "aclrtSetDevice");
+    if (!had_one)
+        *before = card;
+    return TG_OK;
+}
+
+void ascend_card_leave(int32_t card, int32_t before)
+{
+    if (before != card)
+        ascend_acl.aclrtSetDevice(before);
+}
+
+static void unload_code(int32_t card)
+{
+    int32_t before;
+    if (ascend_card_enter(card, &before) == TG_OK) {
+        for (int cores = 0; cores < CARD_BINARIES; cores++)
+            ascend_acl.aclrtBinaryUnLoad(cards.code[card]->binary[cores]);
+        ascend_card_leave(card, before);
+    }
+    free(cards.code[card]);
+    cards.code[card] = NULL;
 }
 
 static void card_close(void)
 {
-    for (int cores = 0; cores < BINARIES; cores++)
-        acl.aclrtBinaryUnLoad(card.binary[cores]);
-    if (card.own_device)
-        acl.aclrtResetDevice(card.device);
-    if (card.own_init)
-        acl.aclFinalize();
+    for (int32_t card = 0; card < MOST_CARDS; card++)
+        if (cards.code[card])
+            unload_code(card);
+    if (cards.own_device)
+        ascend_acl.aclrtResetDevice(cards.first);
+    if (cards.own_init)
+        ascend_acl.aclFinalize();
 }
 
-/* Every use of the card comes through here first. */
-tg_status ascend_card_enter(void)
+ascend_code *ascend_code_of(int32_t card)
 {
-    ASCEND_TRY(card_open());
-    if (!bound)
-        ACL_TRY(acl.aclrtSetDevice(card.device), "aclrtSetDevice");
-    bound = 1;
-    return TG_OK;
+    return cards.code[card];
 }
 
 /* ---- memory ---- */
 
-void *ascend_card_alloc(size_t bytes)
+void *ascend_card_alloc(int32_t card, size_t bytes)
 {
     void *memory = NULL;
     char what[64];
-    if (ascend_card_enter() != TG_OK)
+    int32_t before;
+    if (ascend_card_enter(card, &before) != TG_OK)
         return NULL;
-    const int error = acl.aclrtMalloc(&memory, bytes ? bytes : 1, ACL_MALLOC_HUGE_FIRST);
+    const int error = ascend_acl.aclrtMalloc(&memory, bytes ? bytes : 1, ACL_MALLOC_HUGE_FIRST);
+    ascend_card_leave(card, before);
     if (error == ACL_SUCCESS)
         return memory;
     snprintf(what, sizeof what, "aclrtMalloc of %zu bytes", bytes);
-    acl_fail(error, what);
+    ascend_acl_fail(error, what);
     return NULL;
 }
 
-void ascend_card_free(void *memory)
+void ascend_card_free(int32_t card, void *memory)
 {
-    if (memory && ascend_card_enter() == TG_OK)
-        acl.aclrtFree(memory);
+    int32_t before;
+    if (!memory || ascend_card_enter(card, &before) != TG_OK)
+        return;
+    ascend_acl.aclrtFree(memory);
+    ascend_card_leave(card, before);
 }
 
-tg_status ascend_card_sync(void *stream)
+static tg_status wait_for(void *stream)
 {
-    ASCEND_TRY(ascend_card_enter());
-    ACL_TRY(acl.aclrtSynchronizeStream(stream), "aclrtSynchronizeStream");
+    ACL_TRY(ascend_acl.aclrtSynchronizeStream(stream), "aclrtSynchronizeStream");
     return TG_OK;
+}
+
+tg_status ascend_card_sync(int32_t card, void *stream)
+{
+    int32_t before;
+    ASCEND_TRY(ascend_card_enter(card, &before));
+    const tg_status status = wait_for(stream);
+    ascend_card_leave(card, before);
+    return status;
 }
 
 /* Within the device a copy is put on the stream. One with the host's memory, which is not pinned,
  * is in the order of no stream: what was launched must have ended. */
-tg_status ascend_card_copy(void *dst, int dst_device_type, const void *src, int src_device_type,
-                           size_t bytes, void *stream)
+static tg_status copy(void *dst, int dst_device_type, const void *src, int src_device_type,
+                      size_t bytes, void *stream)
 {
     const int to = dst_device_type == TG_DEVICE_ASCEND, from = src_device_type == TG_DEVICE_ASCEND;
     const int kind = to ? (from ? ACL_DEVICE_TO_DEVICE : ACL_HOST_TO_DEVICE)
@@ -256,105 +312,22 @@ tg_status ascend_card_copy(void *dst, int dst_device_type, const void *src, int 
     char what[64];
     snprintf(what, sizeof what, "aclrtMemcpy of %zu bytes", bytes);
     if (kind == ACL_DEVICE_TO_DEVICE) {
-        ASCEND_TRY(ascend_card_enter());
-        ACL_TRY(acl.aclrtMemcpyAsync(dst, bytes, src, bytes, kind, stream), what);
+        ACL_TRY(ascend_acl.aclrtMemcpyAsync(dst, bytes, src, bytes, kind, stream), what);
         return TG_OK;
     }
-    ASCEND_TRY(ascend_card_sync(stream));
-    ACL_TRY(acl.aclrtMemcpy(dst, bytes, src, bytes, kind), what);
+    ASCEND_TRY(wait_for(stream));
+    ACL_TRY(ascend_acl.aclrtMemcpy(dst, bytes, src, bytes, kind), what);
     return TG_OK;
 }
 
-/* ---- launching ---- */
-
-static tg_status find_kernel(const ascend_call *l, void **function)
+tg_status ascend_card_copy(int32_t card, void *dst, int dst_device_type, const void *src,
+                           int src_device_type, size_t bytes, void *stream)
 {
-    const char *name = l->kernel;
-    for (int i = 0; i < card.kernels; i++)
-        if (strcmp(card.kernel[i].name, name) == 0) {
-            *function = card.kernel[i].function;
-            return TG_OK;
-        }
-    char what[160];
-    snprintf(what, sizeof what, "aclrtBinaryGetFunction of %s", name);
-    ACL_TRY(acl.aclrtBinaryGetFunction(card.binary[l->cores], name, function), what);
-    if (card.kernels < MOST_KERNELS) {
-        snprintf(card.kernel[card.kernels].name, sizeof card.kernel->name, "%s", name);
-        card.kernel[card.kernels++].function = *function;
-    }
-    return TG_OK;
-}
-
-/* What cores of a mix kernel signal each other through. */
-static tg_status append_sync_address(void *args)
-{
-    void *address, *parameter;
-    ACL_TRY(acl.aclrtGetHardwareSyncAddr(&address), "aclrtGetHardwareSyncAddr");
-    uint64_t word = (uint64_t)(uintptr_t)address;
-    ACL_TRY(acl.aclrtKernelArgsAppend(args, &word, sizeof word, &parameter),
-            "aclrtKernelArgsAppend");
-    return TG_OK;
-}
-
-static tg_status launch(const ascend_call *l, void *function)
-{
-    void *args, *parameter;
-    char what[160];
-    ACL_TRY(acl.aclrtKernelArgsInit(function, &args), "aclrtKernelArgsInit");
-    for (int i = 0; i < l->nargs; i++) {
-        uint64_t word = l->args[i].word;
-        ACL_TRY(acl.aclrtKernelArgsAppend(args, &word, sizeof word, &parameter),
-                "aclrtKernelArgsAppend");
-    }
-    if (l->cores == ASCEND_MIX_CORES)
-        ASCEND_TRY(append_sync_address(args));
-    ACL_TRY(acl.aclrtKernelArgsFinalize(args), "aclrtKernelArgsFinalize");
-    snprintf(what, sizeof what, "aclrtLaunchKernelWithConfig of %s, %lld blocks,", l->kernel,
-             (long long)l->blocks);
-    ACL_TRY(
-        acl.aclrtLaunchKernelWithConfig(function, (uint32_t)l->blocks, l->stream, NULL, args, NULL),
-        what);
-    return TG_OK;
-}
-
-static tg_status launch_between(const ascend_call *l, void *function, void *begin, void *end)
-{
-    float ms = 0;
-    ACL_TRY(acl.aclrtRecordEvent(begin, l->stream), "aclrtRecordEvent");
-    ASCEND_TRY(launch(l, function));
-    ACL_TRY(acl.aclrtRecordEvent(end, l->stream), "aclrtRecordEvent");
-    ACL_TRY(acl.aclrtSynchronizeEvent(end), "aclrtSynchronizeEvent");
-    ACL_TRY(acl.aclrtEventElapsedTime(&ms, begin, end), "aclrtEventElapsedTime");
-    l->took->us = l->took->low_us = l->took->high_us = 1e3 * ms;
-    return TG_OK;
-}
-
-static tg_status launch_timed(const ascend_call *l, void *function)
-{
-    void *begin, *end;
-    ACL_TRY(acl.aclrtCreateEventExWithFlag(&begin, ACL_EVENT_WITH_TIME),
-            "aclrtCreateEventExWithFlag");
-    const int error = acl.aclrtCreateEventExWithFlag(&end, ACL_EVENT_WITH_TIME);
-    tg_status status = error == ACL_SUCCESS ? launch_between(l, function, begin, end)
-                                            : acl_fail(error, "aclrtCreateEventExWithFlag");
-    if (error == ACL_SUCCESS)
-        acl.aclrtDestroyEvent(end);
-    acl.aclrtDestroyEvent(begin);
+    int32_t before;
+    ASCEND_TRY(ascend_card_enter(card, &before));
+    const tg_status status = copy(dst, dst_device_type, src, src_device_type, bytes, stream);
+    ascend_card_leave(card, before);
     return status;
-}
-
-static tg_status card_launch(const ascend_call *l)
-{
-    void *function;
-    ASCEND_TRY(ascend_card_enter());
-    if (l->blocks < 1 || l->blocks > 65535)
-        return ascend_host->fail(TG_EDEVICE, "npu: %s asks for %lld blocks, expected 1 to 65535",
-                                 l->kernel, (long long)l->blocks);
-    pthread_mutex_lock(&lock);
-    const tg_status found = find_kernel(l, &function);
-    pthread_mutex_unlock(&lock);
-    ASCEND_TRY(found);
-    return l->took ? launch_timed(l, function) : launch(l, function);
 }
 
 const ascend_runtime ascend_card = {
@@ -362,5 +335,5 @@ const ascend_runtime ascend_card = {
     .open = card_open,
     .close = card_close,
     .info = card_info,
-    .launch = card_launch,
+    .launch = ascend_card_launch,
 };

@@ -7,7 +7,7 @@
 
 enum { MOST_KEPT = 16 };
 
-/* Of a context, in its slot from its first side on. */
+/* Of a context. */
 typedef struct side {
     int open; /* it has not ended */
     int count;
@@ -16,7 +16,8 @@ typedef struct side {
 
 static side *side_of(tg_ctx *ctx)
 {
-    return *ascend_slot_of(ctx);
+    const ascend_state *state = ascend_state_of(ctx);
+    return state ? state->side : NULL;
 }
 
 /* Products that are made beside other launches. */
@@ -122,12 +123,12 @@ tg_status ascend_make_or_keep(tg_ctx *ctx, const ascend_ready *launch)
 
 static tg_status begin(tg_ctx *ctx)
 {
-    side *s = side_of(ctx);
-    if (!s)
-        *ascend_slot_of(ctx) = s = calloc(1, sizeof *s);
-    if (!s)
+    ascend_state *state = ascend_state_of(ctx);
+    if (state && !state->side)
+        state->side = calloc(1, sizeof *state->side);
+    if (!state || !state->side)
         return ascend_host->fail(TG_ENOMEM, "ascend: no memory for a side");
-    s->open = 1;
+    state->side->open = 1;
     return TG_OK;
 }
 
@@ -144,12 +145,6 @@ tg_status ascend_side(tg_ctx *ctx, tg_side_step step)
     if (step == TG_SIDE_DROP)
         s->count = 0;
     return TG_OK;
-}
-
-void ascend_leave(tg_ctx *ctx, void *kept)
-{
-    (void)ctx;
-    free(kept);
 }
 
 tg_status ascend_side_so_far(tg_ctx *ctx)

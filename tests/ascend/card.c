@@ -7,6 +7,7 @@
  *   ascend_card product         CANN's own product is taken where it is preferred, and where
  *                               it refuses, our kernel
  *   ascend_card product_fails TEXT  it fails with this text
+ *   ascend_card two_cards       a context works on the card that was current when it was made
  *   ascend_card refused TEXT    the device cannot be chosen, and the message has this text
  *   ascend_card inferred NAME   without a choice that device is taken; the CPU with one line of log
  *   ascend_card fails TEXT      it can, but a call fails with this text
@@ -191,6 +192,30 @@ static void check_product(tg_ctx *ctx, const tg_tensor *from, const tg_tensor *t
     }
 }
 
+/* Whichever card is current when it is called; and that is current afterwards. */
+static void check_two_cards(void)
+{
+    void *library = dlopen("libascendcl.so", RTLD_NOW);
+    int (*set_device)(int32_t), (*get_device)(int32_t *);
+    int32_t current = -1;
+    tg_ctx *second;
+    *(void **)&set_device = dlsym(library, "aclrtSetDevice");
+    *(void **)&get_device = dlsym(library, "aclrtGetDevice");
+    set_device(1);
+    EXPECT(tg_ctx_create(&second) == TG_OK, "%s", tg_last_error());
+    EXPECT(count("aclrtBinaryLoadFromFile") == 6,
+           "%d binaries are loaded, expected 3 for each card", count("aclrtBinaryLoadFromFile"));
+    tg_tensor gate = on_device(), up = on_device(), y = on_device();
+    set_device(0);
+    check_launch(second, &gate, &up, &y);
+    EXPECT(tg_sync(second) == TG_OK, "%s", tg_last_error());
+    EXPECT(get_device(&current) == 0 && current == 0, "the card is %d, expected 0", (int)current);
+    device_free(gate.data);
+    device_free(up.data);
+    device_free(y.data);
+    tg_ctx_destroy(second);
+}
+
 static int fails_with(const char *text, tg_status status)
 {
     EXPECT(status != TG_OK && strstr(tg_last_error(), text), "%s: \"%s\", expected \"%s\"",
@@ -239,6 +264,8 @@ int main(int argc, char **argv)
         check_mix(ctx, &gate, &y);
     } else if (!strcmp(mode, "mix_fails")) {
         fails_with(text, attend(ctx, &gate, &y));
+    } else if (!strcmp(mode, "two_cards")) {
+        check_two_cards();
     } else if (!strcmp(mode, "product")) {
         check_product(ctx, &gate, &y);
     } else if (!strcmp(mode, "product_fails")) {

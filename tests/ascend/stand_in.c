@@ -1,7 +1,7 @@
 /* A stand-in for CANN's libascendcl.so, built under that name: enough of its documented functions
  * for the host path of the backend, on a device that does not exist. It runs no kernel: it writes
- * down every call, and what is wrong with it. Device memory is host memory at a constant distance,
- * so that a plain access fails.
+ * down every call, and what is wrong with it; or runs it on the model (stand_in_model.c). Device
+ * memory is host memory at a constant distance, so that a plain access fails.
  *
  *   STAND_IN_RECORD=FILE     a line a call; "VIOLATION ..." where a rule of the run time is broken
  *   STAND_IN_FAIL=NAME       that function answers error 507899
@@ -47,7 +47,7 @@ API int aclrtGetDeviceCount(uint32_t *count)
 API int aclrtGetDevice(int32_t *device)
 {
     BEGIN("aclrtGetDevice", 0);
-    *device = 0;
+    *device = current_device;
     return device_is_set ? 0 : NO_DEVICE;
 }
 
@@ -57,6 +57,7 @@ API int aclrtSetDevice(int32_t device)
     if (device < 0 || device >= number("STAND_IN_DEVICES", 1))
         return violation("aclrtSetDevice", "there is no such device");
     device_is_set = 1;
+    current_device = device;
     return 0;
 }
 
@@ -150,9 +151,23 @@ API int aclrtMemcpyAsync(void *dst, size_t room, const void *src, size_t bytes, 
     return copy(dst, room, src, bytes, how);
 }
 
+/* ---- streams ---- */
+
+API int aclrtCreateStream(void **stream)
+{
+    BEGIN("aclrtCreateStream", 1);
+    *stream = create(STREAM);
+    return 0;
+}
+
+API int aclrtDestroyStream(void *stream)
+{
+    BEGIN("aclrtDestroyStream", 1);
+    return destroy("aclrtDestroyStream", stream, STREAM);
+}
+
 API int aclrtSynchronizeStream(void *stream)
 {
-    (void)stream;
     BEGIN("aclrtSynchronizeStream", 1);
-    return 0;
+    return is_here("aclrtSynchronizeStream", find(stream, STREAM)) ? 0 : INVALID;
 }

@@ -20,11 +20,12 @@ enum {
 /* Device memory is host memory at this distance. */
 static const uintptr_t moved = (uintptr_t)1 << 60;
 
-typedef enum kind { NOTHING, MEMORY, BINARY, FUNCTION, ARGS, EVENT } kind;
+typedef enum kind { NOTHING, MEMORY, BINARY, FUNCTION, ARGS, EVENT, STREAM } kind;
 
 /* Whatever a handle stands for. */
 typedef struct thing {
     kind is;
+    int32_t device;            /* that was current when it was made */
     size_t bytes;              /* of memory */
     char name[96];             /* of a function */
     int count;                 /* of arguments */
@@ -35,7 +36,9 @@ typedef struct thing {
 #pragma GCC visibility push(default) /* stand_in_aclnn.c is a library of its own */
 
 extern thing things[SLOTS];
-extern int initialised, device_is_set, violations;
+extern int initialised, violations;
+extern _Thread_local int device_is_set;
+extern _Thread_local int32_t current_device;
 
 /* ---- stand_in_record.c ---- */
 
@@ -49,8 +52,15 @@ int fails(const char *function);
 void *create(kind is);
 thing *find(const void *handle, kind is); /* NULL: unknown */
 int destroy(const char *function, void *handle, kind is);
+/* A thing of the current device, or none at all; a violation otherwise. */
+int is_here(const char *function, const thing *t);
 /* The bytes from this address to the end of its memory; 0 if it is not the device's. */
 size_t room_at(uint64_t address);
+
+/* ---- stand_in_model.c ---- */
+
+/* Runs a kernel on the model where STAND_IN_MODEL says that one is; 0, or an error. */
+int run_on_model(const char *kernel, uint32_t blocks, const thing *args);
 
 #pragma GCC visibility pop
 

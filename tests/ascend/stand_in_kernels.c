@@ -1,4 +1,4 @@
-/* stand_in_kernels.c - events, and kernels that are loaded and launched but not run. */
+/* stand_in_kernels.c - events, and kernels that are loaded and launched. */
 #include <stdio.h>
 #include <string.h>
 
@@ -148,9 +148,8 @@ static void record_launch(const thing *f, uint32_t blocks, const thing *a)
 API int aclrtLaunchKernelWithConfig(void *function, uint32_t blocks, void *stream, void *config,
                                     void *args, void *reserved)
 {
-    (void)stream;
     BEGIN("aclrtLaunchKernelWithConfig", 1);
-    const thing *f = find(function, FUNCTION), *a = find(args, ARGS);
+    const thing *f = find(function, FUNCTION), *a = find(args, ARGS), *s = find(stream, STREAM);
     if (!f || !a || !a->done)
         return violation("aclrtLaunchKernelWithConfig",
                          "an unknown function, or arguments that are "
@@ -161,6 +160,11 @@ API int aclrtLaunchKernelWithConfig(void *function, uint32_t blocks, void *strea
     for (int i = 0; i < a->count; i++)
         if (a->words[i] >= moved && a->words[i] < 2 * moved && !room_at(a->words[i]))
             return violation("aclrtLaunchKernelWithConfig", "a pointer to no memory of the device");
+    if (!is_here("aclrtLaunchKernelWithConfig", f) || !is_here("aclrtLaunchKernelWithConfig", s))
+        return INVALID;
+    if (s)
+        record("stream %td of device %d", s - things, (int)s->device);
     record_launch(f, blocks, a);
-    return destroy("aclrtLaunchKernelWithConfig", args, ARGS);
+    const int error = run_on_model(f->name, blocks, a);
+    return error ? error : destroy("aclrtLaunchKernelWithConfig", args, ARGS);
 }

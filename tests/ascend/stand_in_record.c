@@ -7,8 +7,11 @@
 #include "stand_in.h"
 
 thing things[SLOTS];
-int initialised, device_is_set, violations;
-static const char *const kinds[] = {"nothing", "memory", "binary", "function", "args", "event"};
+int initialised, violations;
+_Thread_local int device_is_set;
+_Thread_local int32_t current_device;
+static const char *const kinds[] = {"nothing", "memory", "binary", "function",
+                                    "args",    "event",  "stream"};
 
 /* ---- the record ---- */
 
@@ -65,6 +68,7 @@ void *create(kind is)
         if (things[i].is == NOTHING) {
             memset(&things[i], 0, sizeof things[i]);
             things[i].is = is;
+            things[i].device = current_device;
             return (void *)((uintptr_t)&things[i] + moved);
         }
     return NULL;
@@ -84,6 +88,14 @@ int destroy(const char *function, void *handle, kind is)
     if (!t)
         return violation(function, "an unknown handle, or one that was given back before");
     t->is = NOTHING;
+    return 0;
+}
+
+int is_here(const char *function, const thing *t)
+{
+    if (!t || t->device == current_device)
+        return 1;
+    violation(function, "a handle of another device than the thread's");
     return 0;
 }
 
