@@ -21,6 +21,7 @@ enum { MOST_ARGS = 32 };
 typedef struct place {
     int device_type; /* 0: no tensor yet */
     int device_id;
+    int is_external; /* what DLPack calls so: the framework has told the stream itself */
     void *stream;
 } place;
 
@@ -34,6 +35,12 @@ typedef struct argument {
 /* ---- tensor.c ---- */
 
 int tensors_open(void);
+/* Sets stream(tensor, wanted) -> address, which is asked of every tensor on an external device and
+ * refuses those that are none of an NPU, and device(number), a context manager that makes a card
+ * current. */
+PyObject *tensors_set_external(PyObject *module, PyObject *args);
+/* device(number), which has to be entered and left; NULL with a Python exception. */
+PyObject *external_device(int device_id);
 /* Fills in a view of the object's memory. *owner becomes an object that must live as long as the
  * view is used, or stays NULL. The first tensor in a device's memory decides `where`. -1 with a
  * Python exception. */
@@ -58,7 +65,8 @@ tg_ctx *context_for(const place *where);
 /* The context of this thread's last call, NULL before the first. */
 tg_ctx *context_of_last_call(void);
 /* Sets allocate(bytes, card, stream) -> address and free(address) of a framework, for the workspace
- * of contexts that are made from now on for NVIDIA GPUs. */
+ * of contexts that are made from now on for a device: set_device_allocator("cuda", allocate, free).
+ */
 PyObject *contexts_set_allocator(PyObject *module, PyObject *args);
 /* Waits for all devices. */
 tg_status contexts_sync(void);

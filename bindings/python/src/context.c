@@ -1,6 +1,7 @@
 /* Contexts: in host memory one a thread, in a device's memory one a stream. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "binding.h"
 
@@ -17,6 +18,7 @@ static _Thread_local struct {
  * contexts_release() or the process's end. */
 typedef struct on_device {
     place where;
+    struct kind *kind; /* NULL: of no device that has a name */
     tg_ctx *ctx;
     int asking; /* calls that are with the framework's allocator, where other threads may run */
     struct on_device *next;
@@ -27,17 +29,16 @@ static on_device **devices;
 static size_t lists, count;
 static unsigned ended; /* how often contexts of devices have ended */
 
-static const struct {
+/* Where the workspace of a device's contexts comes from are functions of a framework that has an
+ * allocator of its own, or NULL. */
+static struct kind {
     int device_type;
     const char *name;
-} device_names[] = {{TG_DEVICE_CUDA, "cuda"},
-                    {TG_DEVICE_ONEAPI, "xpu"},
-                    {TG_DEVICE_ASCEND, "npu"},
-                    {TG_DEVICE_EXT, "npu"}};
-
-/* Where the workspace of devices' contexts comes from: functions of a framework that has an
- * allocator of its own, or NULL. */
-static PyObject *allocate_on_device, *free_on_device;
+    PyObject *allocate, *release;
+} kinds[] = {{TG_DEVICE_CUDA, "cuda", NULL, NULL},
+             {TG_DEVICE_ONEAPI, "xpu", NULL, NULL},
+             {TG_DEVICE_ASCEND, "npu", NULL, NULL}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void destroy(void *ctx)
 {
@@ -93,7 +94,7 @@ static void *allocate(void *user, size_t bytes)
 {
     on_device *d = user;
     d->asking++;
-    PyObject *address = PyObject_CallFunction(allocate_on_device, "nin", (Py_ssize_t)bytes,
+    PyObject *address = PyObject_CallFunction(d->kind->allocate, "nin", (Py_ssize_t)bytes,
                                               d->where.device_id, (Py_ssize_t)d->where.stream);
     d->asking--;
     void *memory = address ? PyLong_AsVoidPtr(address) : NULL;
@@ -107,7 +108,7 @@ static void release(void *user, void *memory)
     on_device *d = user;
     d->asking++;
     PyObject *address = PyLong_FromVoidPtr(memory);
-    PyObject *none = address ? PyObject_CallFunctionObjArgs(free_on_device, address, NULL) : NULL;
+    PyObject *none = address ? PyObject_CallFunctionObjArgs(d->kind->release, address, NULL) : NULL;
     d->asking--;
     Py_XDECREF(address);
     Py_XDECREF(none);
@@ -117,32 +118,58 @@ static void release(void *user, void *memory)
 PyObject *contexts_set_allocator(PyObject *module, PyObject *args)
 {
     (void)module;
+    const char *device;
     PyObject *both[2];
-    if (!PyArg_ParseTuple(args, "OO", &both[0], &both[1]))
+    if (!PyArg_ParseTuple(args, "sOO", &device, &both[0], &both[1]))
         return NULL;
-    Py_INCREF(both[0]);
-    Py_INCREF(both[1]);
-    Py_XDECREF(allocate_on_device);
-    Py_XDECREF(free_on_device);
-    allocate_on_device = both[0];
-    free_on_device = both[1];
-    Py_RETURN_NONE;
+    for (struct kind *k = kinds; k < kinds + KINDS; k++)
+        if (!strcmp(k->name, device)) {
+            Py_INCREF(both[0]);
+            Py_INCREF(both[1]);
+            Py_XDECREF(k->allocate);
+            Py_XDECREF(k->release);
+            k->allocate = both[0];
+            k->release = both[1];
+            Py_RETURN_NONE;
+        }
+    return PyErr_Format(PyExc_LookupError, "there is no device %s with memory of its own", device);
 }
 
 static tg_status open_device(on_device *entry)
 {
-    const char *name = NULL;
-    for (size_t i = 0; i < sizeof device_names / sizeof *device_names; i++)
-        if (device_names[i].device_type == entry->where.device_type)
-            name = device_names[i].name;
+    for (struct kind *k = kinds; k < kinds + KINDS; k++)
+        if (k->device_type == entry->where.device_type)
+            entry->kind = k;
     tg_status status = tg_ctx_create(&entry->ctx);
-    if (status == TG_OK && name)
-        status = tg_ctx_set_device(entry->ctx, name);
-    if (status == TG_OK && name)
+    if (status == TG_OK && entry->kind)
+        status = tg_ctx_set_device(entry->ctx, entry->kind->name);
+    if (status == TG_OK && entry->kind)
         status = tg_ctx_set_stream(entry->ctx, entry->where.stream);
-    if (status == TG_OK && allocate_on_device && entry->where.device_type == TG_DEVICE_CUDA)
+    if (status == TG_OK && entry->kind && entry->kind->allocate)
         status = tg_ctx_set_device_allocator(entry->ctx, allocate, release, entry);
     return status;
+}
+
+/* A context on an NPU works on the card that is current when it is made. -1 with a Python
+ * exception. */
+static int open_on_its_card(on_device *entry)
+{
+    PyObject *card = entry->where.is_external ? external_device(entry->where.device_id) : NULL;
+    PyObject *entered = card ? PyObject_CallMethod(card, "__enter__", NULL) : NULL;
+    const int may = !entry->where.is_external || entered;
+    const tg_status status = may ? open_device(entry) : TG_EDEVICE;
+    if (may && status != TG_OK)
+        raise_status(status);
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *left =
+        entered ? PyObject_CallMethod(card, "__exit__", "OOO", Py_None, Py_None, Py_None) : NULL;
+    if (type)
+        PyErr_Restore(type, value, trace);
+    Py_XDECREF(card);
+    Py_XDECREF(entered);
+    Py_XDECREF(left);
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 /* ---- contexts of devices, found by their place ---- */
@@ -198,9 +225,7 @@ static tg_ctx *new_device_context(const place *where)
         return NULL;
     }
     entry->where = *where;
-    const tg_status status = open_device(entry);
-    if (status != TG_OK) {
-        raise_status(status);
+    if (open_on_its_card(entry) != 0) {
         tg_ctx_destroy(entry->ctx);
         free(entry);
         return NULL;

@@ -138,7 +138,11 @@ static PyMethodDef functions[] = {
     {"set_allocator", operators_set_allocator, METH_O,
      "Sets the function that makes outputs which a call does not give."},
     {"set_device_allocator", contexts_set_allocator, METH_VARARGS,
-     "Sets allocate(bytes, card, stream) and free(address) for the workspace on NVIDIA GPUs."},
+     "set_device_allocator(device, allocate, free): sets allocate(bytes, card, stream) and "
+     "free(address) for the workspace on a device."},
+    {"set_external", tensors_set_external, METH_VARARGS,
+     "set_external(stream, device): sets stream(tensor, wanted) and device(number) for what DLPack "
+     "calls an external device."},
     {NULL, NULL, 0, NULL}};
 
 static int fill(PyObject *module)

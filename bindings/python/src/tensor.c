@@ -13,6 +13,7 @@ static struct {
 } cache[CACHED];
 
 static PyObject *empty, *newest, *newest_on_stream;
+static PyObject *stream_of_external, *device_of_external; /* of a framework; NULL: not set */
 
 int tensors_open(void)
 {
@@ -200,6 +201,45 @@ static int view_of_capsule(const argument *arg, PyObject *capsule, tg_tensor *vi
     return 0;
 }
 
+/* ---- external devices ---- */
+
+PyObject *tensors_set_external(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *both[2];
+    if (!PyArg_ParseTuple(args, "OO", &both[0], &both[1]))
+        return NULL;
+    Py_INCREF(both[0]);
+    Py_INCREF(both[1]);
+    Py_XDECREF(stream_of_external);
+    Py_XDECREF(device_of_external);
+    stream_of_external = both[0];
+    device_of_external = both[1];
+    Py_RETURN_NONE;
+}
+
+PyObject *external_device(int device_id)
+{
+    return PyObject_CallFunction(device_of_external, "i", device_id);
+}
+
+/* DLPack has no name for the NPUs of PyTorch, nor for their streams. */
+static int take_external(const argument *arg, PyObject *object, tg_tensor *view, int wanted,
+                         void **stream)
+{
+    PyObject *address =
+        stream_of_external
+            ? PyObject_CallFunction(stream_of_external, "Oi", object, wanted)
+            : PyErr_Format(PyExc_ValueError, "it lies on an external device (DLPack's kDLExtDev)");
+    if (address && wanted)
+        *stream = PyLong_AsVoidPtr(address);
+    Py_XDECREF(address);
+    if (PyErr_Occurred())
+        return explain(arg);
+    view->device.device_type = TG_DEVICE_ASCEND;
+    return 0;
+}
+
 /* ---- what both ways have in common ---- */
 
 static int finish(const argument *arg, tg_tensor *view)
@@ -234,15 +274,19 @@ int tensor_of(const argument *arg, PyObject *object, tg_tensor *view, PyObject *
         if (!*owner || view_of_capsule(arg, *owner, view) != 0)
             return -1;
     }
-    if (finish(arg, view) != 0)
+    const int is_first = where->device_type == 0 || (exchange && !where->stream);
+    const int is_external = view->device.device_type == TG_DEVICE_EXT;
+    if (finish(arg, view) != 0 ||
+        (is_external && take_external(arg, object, view, is_first, &where->stream) != 0))
         return -1;
-    if (where->device_type == 0 || (exchange && !where->stream)) {
-        where->device_type = view->device.device_type;
-        where->device_id = view->device.device_id;
-        if (where->device_type != TG_DEVICE_CPU && exchange &&
-            exchange->current_stream(where->device_type, where->device_id, &where->stream) != 0)
-            return explain(arg);
-    }
+    if (!is_first)
+        return 0;
+    where->device_type = view->device.device_type;
+    where->device_id = view->device.device_id;
+    where->is_external = is_external;
+    if (where->device_type != TG_DEVICE_CPU && exchange && !is_external &&
+        exchange->current_stream(where->device_type, where->device_id, &where->stream) != 0)
+        return explain(arg);
     return 0;
 }
 

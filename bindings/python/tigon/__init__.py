@@ -3,7 +3,7 @@
 tigon.ops      every operator as a plain function on tensors
 tigon.torch    the same with gradients, for PyTorch
 """
-from tigon import _core, _outputs, ops
+from tigon import _core, _devices, _outputs, ops
 
 __version__ = _core.version
 cpu_level = _core.cpu_level
@@ -14,6 +14,7 @@ workspace_peak = _core.workspace_peak
 workspace_trim = _core.workspace_trim
 
 _core.set_allocator(_outputs.allocate)
+_core.set_external(_devices.stream, _devices.card)
 
 
 def check() -> None:

@@ -4,8 +4,10 @@ import importlib
 import os
 import sys
 
+from tigon._devices import KEYS
+
 NAME = "tigon"
-DEVICES = ("cpu", "cuda", "npu")
+DEVICES = tuple(KEYS)
 VARIABLE = "LIGER_KERNEL_IMPL"  # the implementation that a user wants, which Liger reads when it is imported and at each call
 
 _swapped = {}  # name of an operator: Liger's object, or None, while Tigon's is in its place

@@ -4,8 +4,9 @@ import torch
 from torch.autograd import forward_ad
 
 from tigon import _core
+from tigon._devices import KEYS, rows
 from tigon._once import final, no_forward_mode, no_second_gradient
-from tigon._outputs import make, traced_shapes
+from tigon._outputs import main, make, traced_shapes
 from tigon.torch._table import FAMILIES, LOWERED, PRODUCTS, Operator
 
 
@@ -51,6 +52,26 @@ def _readable(tensor):
     return tensor
 
 
+# By the rule of an input's type in ops.def, the type that implementations take where it is not that of the call.
+_TAKEN = {"INDEX": torch.int64, "REAL": torch.float32, "STAT": torch.float32, "W": torch.float32, "T_OR_F32": torch.float32}
+
+
+def _native(rule, tensor, dtype):
+    """A tensor as implementations take it: what the library does on other devices, and an NPU's backend cannot."""
+    if rule == "MASK":
+        tensor = tensor if tensor.dtype == torch.int64 else (tensor != 0).to(torch.int64)
+    elif rule in _TAKEN and not (rule in ("W", "T_OR_F32") and tensor.dtype == dtype):
+        tensor = tensor.to(_TAKEN[rule])
+    return rows(tensor)
+
+
+def _given(op, tensors):
+    """The tensors of a call by name."""
+    given = {n: t for n, t in zip(op.inputs, map(_readable, tensors)) if t is not None}
+    first = main(op.name, given)
+    return {n: _native(op.rules[n], t, first.dtype) for n, t in given.items()} if first.device.type == "npu" else given
+
+
 def _wanted(op, given, options):
     """The outputs of a call, in their order."""
     return [n for n in op.outputs if (op.follows[n] in given if n in op.follows else n not in op.flags or options.get(n))]
@@ -86,7 +107,7 @@ def _kernel(op):
 
     def kernel(*tensors, **options):
         _check(op.name, op.inputs, tensors)
-        given = {n: t for n, t in zip(op.inputs, map(_readable, tensors)) if t is not None}
+        given = _given(op, tensors)
         known = _rows_shape(op, given, options)
         wanted = _wanted(op, given, options)
         outputs = {n: True for n in wanted}
@@ -133,7 +154,7 @@ def _vmap_product(_op):
 def _autocast(op, device):
     """Products are computed in autocast's type; elsewhere tensors that must be of one type get the widest of theirs."""
     target = getattr(torch.ops.tigon, op.name)
-    key = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device.upper()}"))
+    key = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{KEYS[device]}"))
 
     def cast(*tensors, **options):
         given = dict(zip(op.inputs, tensors))
@@ -258,16 +279,16 @@ def _differentiable(op, gradient, setup):
 
 def _define(op):
     library.define(op.schema())
-    for device in ("CPU", "CUDA"):
-        library.impl(op.name, _kernel(op), device)
+    for key in KEYS.values():
+        library.impl(op.name, _kernel(op), key)
     torch.library.register_fake(f"tigon::{op.name}", _fake(op), lib=library)
     vmap = _vmap_product if op.name in PRODUCTS else _vmap
     torch.library.register_vmap(f"tigon::{op.name}", vmap(op), lib=library)
 
 
 def _define_autocast(op):
-    for device in ("cpu", "cuda"):
-        library.impl(op.name, _autocast(op, device), f"Autocast{device.upper()}")
+    for device, key in KEYS.items():
+        library.impl(op.name, _autocast(op, device), f"Autocast{key}")
 
 
 def _define_product(name):
@@ -313,8 +334,8 @@ def _define_adamw():
     def fake(param, grad, m, v, master=None, lr_tensor=None, **options):
         _check("adamw", tensors, (param, grad, m, v, master))
 
-    for device in ("CPU", "CUDA"):
-        library.impl("adamw", kernel, device)
+    for key in KEYS.values():
+        library.impl("adamw", kernel, key)
     torch.library.register_fake("tigon::adamw", fake, lib=library)
 
 

@@ -45,6 +45,7 @@ class Operator:
         self.follows = {n: FOLLOWS[n] for n in self.outputs if FOLLOWS.get(n) in self.inputs}
         self.flags = [a["name"] for a in shown if a["kind"] == "out_opt" and a["name"] not in self.follows]
         self.options = [a for a in shown if a["kind"] in ("f64", "i64")]
+        self.rules = {a["name"]: a["rule"] for a in arguments}
         self.of_one_type = [a["name"] for a in shown if a["rule"] == "T" and a["kind"] in ("in", "opt")]
         self.rows = ROWS.get(name)
 

@@ -3,6 +3,7 @@ import functools
 
 import torch
 
+from tigon._devices import rows
 from tigon._once import differentiable_once, no_forward_mode
 from tigon.liger.ops._traced import traced
 
@@ -47,19 +48,6 @@ class Function(torch.autograd.Function):
 def gathered(x):
     """The whole tensor where x is spread over processes."""
     return x.full_tensor() if isinstance(x, DTensor) else x
-
-
-def rows(x):
-    """x, if its rows follow each other evenly and each is contiguous; else a copy of which that holds. None stays None."""
-    if x is None or x.is_contiguous():
-        return x
-    if x.dim() and x.stride(-1) == 1:
-        try:
-            x.view(-1, x.shape[-1])
-            return x
-        except RuntimeError:
-            pass
-    return x.contiguous()
 
 
 def matrix(x):

@@ -6,6 +6,7 @@ import string
 import torch
 
 from tigon import _core
+from tigon._devices import KEYS
 from tigon._outputs import SCHEMA, make, traced_shapes
 
 library = torch.library.Library("tigon_ops", "DEF")
@@ -43,8 +44,8 @@ def _define(op, inputs, outputs):
     def kernel(*tensors, **options):
         function(**dict(zip(inputs + outputs, tensors)), **options)
 
-    for device in ("CPU", "CUDA"):
-        library.impl(op, kernel, device)
+    for key in KEYS.values():
+        library.impl(op, kernel, key)
     torch.library.register_fake(f"tigon_ops::{op}", lambda *tensors, **options: None, lib=library)
     return getattr(torch.ops.tigon_ops, op)
 
