@@ -36,12 +36,13 @@ SIMD_INLINE void copy_row(el e, const char *x, float *copy, int64_t n, float *ma
     *max = v_hmax(v_max(a, b));
 }
 
-/* The largest element stands apart from the sum, so that a confident row keeps its digits. */
+/* The largest element stands apart from the sum, and what equals it is counted apart, so that a
+ * confident row keeps its digits. */
 static row_origin origin_of(const float *x, int64_t n, float largest, float per_degree)
 {
     const vf max = v_set(largest), by = v_set(per_degree), zero = v_set(0.0f);
     const vf lowest = v_set(-200.0f);
-    double others = -1; /* but for one of those that are equal to it */
+    double below = 0, equal = -1; /* all but one of those that are equal to it */
     for (int64_t first = 0; first < n; first += BLOCK) {
         const int64_t end = first + BLOCK < n ? first + BLOCK : n;
         vf sum = zero, ties = zero;
@@ -52,9 +53,10 @@ static row_origin origin_of(const float *x, int64_t n, float largest, float per_
             sum += v_select(z == max, zero, power);
             ties += v_select(z == max, v_set(1.0f), zero);
         }
-        others += (double)v_sum(sum) + (double)v_sum(ties);
+        below += v_sum(sum);
+        equal += v_sum(ties);
     }
-    return (row_origin){max, by, log1p(others)};
+    return (row_origin){max, by, log1p(below + equal)};
 }
 
 /* The first element equal to max; 0 if there is none. */
