@@ -120,7 +120,7 @@ static int sums_of_products(tg_ctx *ctx)
         wrong |= check("cut off after 16 products", worst(t, p, TRUTH_CUT, 16, 1), 1);
         wrong |= check("cut off after each product", worst(t, p, TRUTH_CUT, 1, 1), 0);
         wrong |= check("cut off after 16 products by four more", worst(t, p, TRUTH_CUT, 16, 5), 0);
-        if (truth_cuts(t, ctx, tg_find(ctx, "ref/gemm"))) {
+        if (truth_how(t, ctx, tg_find(ctx, "ref/gemm"))) {
             printf("the CPU's sums are taken to be cut off\n");
             wrong = 1;
         }

@@ -67,13 +67,13 @@ static int copy_until(const char **at, const char *stops, char *into, size_t siz
     return 0;
 }
 
-/* <limit !fill ~roundings ^inside %magnitude $cancelled, in any order */
+/* <limit !fill ~roundings ^inside %magnitude $cancelled &coarse, in any order */
 static int parse_suffixes(const char *at, pb_decl *d)
 {
-    static const char stops[] = "<!~^%$";
+    static const char stops[] = "<!~^%$&";
     while (*at) {
-        char *const into[] = {d->limit,  d->fill,      d->roundings,
-                              d->inside, d->magnitude, d->cancelled};
+        char *const into[] = {d->limit,     d->fill,      d->roundings, d->inside,
+                              d->magnitude, d->cancelled, d->coarse};
         const char *symbol = strchr(stops, *at++);
         if (!symbol ||
             copy_until(&at, stops, into[symbol - stops], *symbol == '!' ? PB_NAME : PB_EXPR))
@@ -102,7 +102,7 @@ static int parse_decl(pb_op *op, const char *word)
 {
     char name[PB_NAME];
     const char *at = word;
-    if (copy_until(&at, "[<!~^%$", name, sizeof name))
+    if (copy_until(&at, "[<!~^%$&", name, sizeof name))
         return -1;
     pb_decl *d = NULL;
     for (int i = 0; i < op->ntensors; i++)

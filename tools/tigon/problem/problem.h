@@ -47,6 +47,7 @@ typedef struct pb_decl {
     char inside[PB_EXPR];
     char magnitude[PB_EXPR]; /* %: size of f32 intermediates that cancel in the result */
     char cancelled[PB_EXPR]; /* $: that of intermediates rounded to T whose sum it is */
+    char coarse[PB_EXPR];    /* &: % where probabilities are powers of rounded logarithms */
 } pb_decl;
 
 typedef struct pb_op {

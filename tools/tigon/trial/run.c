@@ -130,7 +130,7 @@ static trial trial_of(tg_ctx *ctx, int impl, problem *p, truth *t, outcome *o)
     trial r = {.ctx = ctx, .impl = tg_impl_at(impl), .number = impl, .p = p, .t = t, .o = o};
     r.unfused = !strcmp(r.impl->backend, "unfused");
     r.loose = r.unfused && p->type != TG_F32;
-    r.how = (r.loose ? TRUTH_LOOSE : 0) | (truth_cuts(t, ctx, impl) ? TRUTH_CUT : 0);
+    r.how = (r.loose ? TRUTH_LOOSE : 0) | truth_how(t, ctx, impl);
     r.exempt = r.unfused && pb_case_flag(p->c, "hard");
     return r;
 }

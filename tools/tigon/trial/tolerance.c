@@ -41,17 +41,23 @@ static double underflow_inside(const truth *t, const truth_output *o)
     return o->inside_roundings > 0 && t->type == TG_BF16 ? 0x1p-132 * sqrt(length) : 0;
 }
 
-/* Devices whose matrix units cut off what a sum in f32 has no bits for, where others round. */
-static const char *const cutting_devices[] = {"cuda"};
+/* Devices whose matrix units cut off what a sum in f32 has no bits for, where others round:
+ * products of 16 bits. Devices whose softmax subtracts the logarithm of the whole sum, which is 0
+ * beside a class that has nearly all of it. */
+static const struct {
+    const char *device;
+    unsigned how;
+} devices[] = {{"cuda", TRUTH_CUT}, {"npu", TRUTH_COARSE}, {"npu-model", TRUTH_COARSE}};
 
-int truth_cuts(const truth *t, const tg_ctx *ctx, int impl)
+unsigned truth_how(const truth *t, const tg_ctx *ctx, int impl)
 {
     const int on_units = t->wide->op->gemm && (t->type == TG_BF16 || t->type == TG_F16);
-    const int n = sizeof cutting_devices / sizeof *cutting_devices;
-    int i = 0;
-    while (i < n && strcmp(cutting_devices[i], impl_device_in(ctx, impl)))
-        i++;
-    return on_units && i < n;
+    const char *device = impl_device_in(ctx, impl);
+    unsigned how = 0;
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        if (!strcmp(devices[i].device, device))
+            how |= devices[i].how;
+    return on_units ? how : how & ~(unsigned)TRUTH_CUT;
 }
 
 /* c. Terms of random sign and size are rounded up as often as down; those of a tensor that is
@@ -79,12 +85,13 @@ int truth_bound_of(truth *t, int output, int type, unsigned how, truth_bound *b,
     const double sums = growth_of(t, (how & TRUTH_CUT) != 0);
     const double unit = type_unit(TG_F32), unit_inside = type_unit(t->type);
     const double terms = o->cancelled > 0 ? unit_inside : 0; /* of a sum of what is rounded to T */
+    const double coarse = how & TRUTH_COARSE ? o->coarse : 0;
     *b = (truth_bound){
         .value = o->roundings * type_unit(type) + sums * unit + terms,
         .condition = sums,
         .inside = 4 * o->inside_roundings,
         .fixed = smallest_error(t, type, o->roundings) + underflow_inside(t, o) +
-                 2 * unit * o->magnitude + terms * o->cancelled,
+                 2 * unit * (o->magnitude + coarse) + terms * o->cancelled,
     };
     if (how & TRUTH_LOOSE) {
         b->value += 16 * unit_inside;

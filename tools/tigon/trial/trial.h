@@ -38,7 +38,7 @@ typedef struct truth_output {
     double *condition; /* change of the output when inputs move by an f32 rounding */
     double *inside;    /* the same for a rounding to T; 0 until truth_bound_of needs it */
     double *own; /* change of an unfused implementation's result then; NULL until it is needed */
-    double roundings, inside_roundings, magnitude, cancelled; /* of pb_decl */
+    double roundings, inside_roundings, magnitude, cancelled, coarse; /* of pb_decl */
     /* largest error of the unfused implementation, for each implementation; NULL: not measured */
     double *yard;
     int yard_state; /* 0: not tried, 1: there, -1: no unfused implementation runs this problem */
@@ -59,16 +59,16 @@ typedef struct truth {
 truth *truth_create(tg_ctx *ctx, const problem *p, uint64_t seed, char *error);
 void truth_free(truth *t);
 /* Coefficients of an output's tolerances. LOOSE: for an unfused implementation in 16 bits, which
- * rounds every step; CUT: for one whose sums of products are cut off rather than rounded. 0, or
- * -1 with the error. */
-enum { TRUTH_LOOSE = 1, TRUTH_CUT = 2 };
+ * rounds every step; CUT: for one whose sums of products are cut off rather than rounded; COARSE:
+ * for one that has probabilities as powers of logarithms that are rounded to f32. 0, or -1 with the
+ * error. */
+enum { TRUTH_LOOSE = 1, TRUTH_CUT = 2, TRUTH_COARSE = 4 };
 typedef struct truth_bound {
     double value, condition, inside, fixed;
 } truth_bound;
 int truth_bound_of(truth *t, int output, int type, unsigned how, truth_bound *b, char *error);
-/* 1 if the implementation is one of these in that context: products of 16 bits on a device with
- * such matrix units. */
-int truth_cuts(const truth *t, const tg_ctx *ctx, int impl);
+/* CUT and COARSE as the device has it that the implementation works on in that context. */
+unsigned truth_how(const truth *t, const tg_ctx *ctx, int impl);
 /* How far element i may be off. */
 static inline double truth_tolerance(const truth_output *o, const truth_bound *b, int64_t i)
 {

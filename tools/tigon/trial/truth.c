@@ -94,7 +94,8 @@ static int prepare(truth *t, char *error)
         if (expression(t, d->roundings, 1, &o->roundings, error) ||
             expression(t, d->inside, 0, &o->inside_roundings, error) ||
             expression(t, d->magnitude, 0, &o->magnitude, error) ||
-            expression(t, d->cancelled, 0, &o->cancelled, error))
+            expression(t, d->cancelled, 0, &o->cancelled, error) ||
+            expression(t, d->coarse, 0, &o->coarse, error))
             return -1;
     }
     return 0;
