@@ -18,40 +18,29 @@
 #define gelu_backward_fit_bf16 gelu_fit_of_3
 #define gelu_backward_fit_f16 gelu_fit_of_3
 
-/* A tile of short rows. a: gate, which becomes y; u: up; h, e, p, q: scratch. */
-static inline __aicore__ void geglu_forward_lines(const gelu_fit *fit, int64_t exact,
-                                                  __ubuf__ float *a, __ubuf__ float *u,
-                                                  __ubuf__ float *h, __ubuf__ float *e,
-                                                  __ubuf__ float *p, __ubuf__ float *q,
-                                                  __ubuf__ float *c, uint32_t n)
+/* What dup and dgate are made of but for up. g: dy; a: gate; k, q, w, h, r: scratch. */
+static inline __aicore__ void geglu_slopes(const gelu_fit *fit, int64_t exact, __ubuf__ float *g,
+                                           __ubuf__ float *a, __ubuf__ float *k, __ubuf__ float *q,
+                                           __ubuf__ float *w, __ubuf__ float *h, __ubuf__ float *r,
+                                           __ubuf__ float *c, uint32_t n)
 {
-    if (exact) {
-        gelu_parts_f32(h, 0, a, 0, c, n);
-        gelu_tail(fit, h, e, p, q, c, n);
-        (void)gelu_join_f32(fit, h, p, 0, a, n);
-    } else {
-        gelu_sigmoid(h, a, e, n);
-        asc_mul(a, h, a, n);
-        ASC_THEN();
-    }
-    asc_mul(a, a, u, n);
-    ASC_THEN();
+    if (exact)
+        gelu_bells(fit, k, h, r, a, q, w, c, n);
+    else
+        gelu_slopes(g, k, a, q, w, h, n);
 }
 
-/* g: dy; a: gate; u: up; k, q, w, h, r: scratch. */
-static inline __aicore__ void
-geglu_backward_lines(const gelu_fit *fit, int64_t exact, __ubuf__ float *dgate, __ubuf__ float *dup,
-                     __ubuf__ float *g, __ubuf__ float *a, __ubuf__ float *u, __ubuf__ float *k,
-                     __ubuf__ float *q, __ubuf__ float *w, __ubuf__ float *h, __ubuf__ float *r,
-                     __ubuf__ float *c, uint32_t n)
+/* The gradients of it; u: up, dgate may be k and dup a. */
+static inline __aicore__ void geglu_gradients(int64_t exact, __ubuf__ float *dgate,
+                                              __ubuf__ float *dup, __ubuf__ float *g,
+                                              __ubuf__ float *a, __ubuf__ float *u,
+                                              __ubuf__ float *k, __ubuf__ float *w,
+                                              __ubuf__ float *h, __ubuf__ float *r, uint32_t n)
 {
-    if (exact) {
-        gelu_bells(fit, k, h, r, a, q, w, c, n);
+    if (exact)
         gelu_exact_products(dup, k, g, a, h, r, w, n);
-    } else {
-        gelu_slopes(g, k, a, q, w, h, n);
+    else
         gelu_tanh_products(dup, k, g, a, n);
-    }
     asc_mul(dgate, k, u, n);
     ASC_THEN();
 }

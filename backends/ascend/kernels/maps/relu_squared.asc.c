@@ -17,7 +17,7 @@ static inline __aicore__ void relu_squared_forward_tile(__ubuf__ float *y, __ubu
 #define ASC_FLAT_READS ASC_READ(x)
 #define ASC_FLAT_WRITES ASC_WRITE(y, x32)
 #define ASC_FLAT_TILE relu_squared_forward_tile(y32, x32, n)
-#include "shared/asc_flat_each.h"
+#include "shared/asc_flat.asc.h"
 
 /* dx may be dy; x is used up. */
 static inline __aicore__ void relu_squared_backward_tile(__ubuf__ float *dx, __ubuf__ float *dy,
@@ -36,4 +36,4 @@ static inline __aicore__ void relu_squared_backward_tile(__ubuf__ float *dx, __u
 #define ASC_FLAT_READS ASC_READ(dy) ASC_READ(x)
 #define ASC_FLAT_WRITES ASC_WRITE(dx, dy32)
 #define ASC_FLAT_TILE relu_squared_backward_tile(dx32, dy32, x32, n)
-#include "shared/asc_flat_each.h"
+#include "shared/asc_flat.asc.h"
