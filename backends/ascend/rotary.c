@@ -1,5 +1,7 @@
 /* rotary.c - host of kernels/rotary/rotary.asc.c: rope, qwen2vl_mrope, llama4_rope. A launch for q
  * and one for k; one more each where elements are not turned but copied. */
+#include "tigon/options.h"
+
 #include "ascend.h"
 #include "kernels/rotary/rotary.args.h"
 
@@ -39,10 +41,11 @@ typedef struct table {
 } table;
 
 typedef struct rotary_call {
-    const tg_ub_kernel *ub;
+    const tg_ub_kernel *turns, *copies;
     table cos, sin;        /* llama4_rope: cos alone */
     int64_t first, turned; /* elements of a row, and where they begin */
     int64_t planes, second, third;
+    int from_neighbours, to_neighbours; /* else the elements of a pair are half of `turned` apart */
     double direction;
 } rotary_call;
 
@@ -133,55 +136,38 @@ static tg_status copy(tg_ctx *ctx, const tg_ub_kernel *ub, const tg_tensor *x, c
     return ASCEND_LAUNCH(ctx, &c.plan, rotary_copy, ROTARY_ROWS_OF(&from, &to, x, y, &c));
 }
 
-/* What of the rows is not turned. */
-static tg_status copy_rest(tg_ctx *ctx, const rotary_call *r, const tg_tensor *x,
-                           const tg_tensor *y)
+#define ROTARY_TABLES_OF(r)                                                        \
+    .cos = &(r)->cos.memory, .sin = &(r)->sin.memory, .cos_batch = (r)->cos.batch, \
+    .cos_position = (r)->cos.position, .sin_batch = (r)->sin.batch,                \
+    .sin_position = (r)->sin.position, .table_f32 = (r)->cos.f32, .direction = (r)->direction
+
+static tg_status launch_turns(tg_ctx *ctx, const rotary_call *r, const cut *c, const tg_tensor *x,
+                              const tg_tensor *y)
+{
+    const ascend_memory from = memory_of(x, r->first), to = memory_of(y, r->first);
+    if (r->from_neighbours || r->to_neighbours)
+        return ASCEND_LAUNCH(ctx, &c->plan, rotary_moved, ROTARY_ROWS_OF(&from, &to, x, y, c),
+                             ROTARY_TABLES_OF(r), .from_neighbours = r->from_neighbours,
+                             .to_neighbours = r->to_neighbours);
+    return ASCEND_LAUNCH(ctx, &c->plan, rotary_halves, ROTARY_ROWS_OF(&from, &to, x, y, c),
+                         ROTARY_TABLES_OF(r), .cos_plane = r->cos.plane, .sin_plane = r->sin.plane,
+                         .planes = r->planes, .second = r->second, .third = r->third);
+}
+
+/* x: q, or k, which may be absent. */
+static tg_status turn(tg_ctx *ctx, const rotary_call *r, const tg_tensor *x, const tg_tensor *y)
 {
     const int64_t behind = r->first + r->turned;
-    ASCEND_TRY(copy(ctx, &r->ub[1], x, y, 0, r->first));
-    return copy(ctx, &r->ub[1], x, y, behind, x->shape[3] - behind);
-}
-
-static tg_status turn_halves(tg_ctx *ctx, const rotary_call *r, const tg_tensor *x,
-                             const tg_tensor *y)
-{
     cut c;
     if (!x)
         return TG_OK;
-    const ascend_memory from = memory_of(x, r->first), to = memory_of(y, r->first);
-    ASCEND_TRY(choose(&c, &r->ub[0], x, 2, r->turned / 2));
+    ASCEND_TRY(choose(&c, r->turns, x, 2, r->turned / 2));
     if (c.plan.layout.blocks > 0) {
         count_blocks(&c, x);
-        ASCEND_TRY(ASCEND_LAUNCH(ctx, &c.plan, rotary_halves, ROTARY_ROWS_OF(&from, &to, x, y, &c),
-                                 .cos = &r->cos.memory, .sin = &r->sin.memory,
-                                 .cos_plane = r->cos.plane, .cos_batch = r->cos.batch,
-                                 .cos_position = r->cos.position, .sin_plane = r->sin.plane,
-                                 .sin_batch = r->sin.batch, .sin_position = r->sin.position,
-                                 .table_f32 = r->cos.f32, .planes = r->planes, .second = r->second,
-                                 .third = r->third, .direction = r->direction));
+        ASCEND_TRY(launch_turns(ctx, r, &c, x, y));
     }
-    return copy_rest(ctx, r, x, y);
-}
-
-/* Pairs are neighbours before, after, or both. */
-static tg_status turn_moved(tg_ctx *ctx, const rotary_call *r, int from_neighbours,
-                            int to_neighbours, const tg_tensor *x, const tg_tensor *y)
-{
-    cut c;
-    if (!x)
-        return TG_OK;
-    const ascend_memory from = memory_of(x, r->first), to = memory_of(y, r->first);
-    ASCEND_TRY(choose(&c, &ascend_ub_rotary[ROPE_MOVED + (r->direction < 0)], x, 2, r->turned / 2));
-    if (c.plan.layout.blocks > 0) {
-        count_blocks(&c, x);
-        ASCEND_TRY(ASCEND_LAUNCH(ctx, &c.plan, rotary_moved, ROTARY_ROWS_OF(&from, &to, x, y, &c),
-                                 .cos = &r->cos.memory, .sin = &r->sin.memory,
-                                 .cos_batch = r->cos.batch, .cos_position = r->cos.position,
-                                 .sin_batch = r->sin.batch, .sin_position = r->sin.position,
-                                 .table_f32 = r->cos.f32, .from_neighbours = from_neighbours,
-                                 .to_neighbours = to_neighbours, .direction = r->direction));
-    }
-    return copy_rest(ctx, r, x, y);
+    ASCEND_TRY(copy(ctx, r->copies, x, y, 0, r->first));
+    return copy(ctx, r->copies, x, y, behind, x->shape[3] - behind);
 }
 
 static tg_status turn_pairs(tg_ctx *ctx, const rotary_call *r, const tg_tensor *x,
@@ -191,7 +177,7 @@ static tg_status turn_pairs(tg_ctx *ctx, const rotary_call *r, const tg_tensor *
     if (!x)
         return TG_OK;
     const ascend_memory from = memory_of(x, 0), to = memory_of(y, 0);
-    ASCEND_TRY(choose(&c, r->ub, x, 1, x->shape[3]));
+    ASCEND_TRY(choose(&c, r->turns, x, 1, x->shape[3]));
     if (c.plan.layout.blocks == 0)
         return TG_OK;
     count_blocks(&c, x);
@@ -210,53 +196,47 @@ ASCEND_OPERATOR(qwen2vl_mrope_backward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR(llama4_rope_forward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR(llama4_rope_backward, TG_TAKES_FLOATS);
 
-typedef struct rope_tables {
-    const tg_tensor *cos, *sin;
-    int64_t rotary_dim, rotary_start, position_offset, pairing;
-} rope_tables;
-
-#define ROPE_TABLES(a)                                                                           \
-    ((rope_tables){(a)->cos, (a)->sin, (a)->rotary_dim, (a)->rotary_start, (a)->position_offset, \
-                   (a)->pairing})
-
-/* transposed: an inverse forward, or the backward of one that is not. */
 static tg_status rope(tg_ctx *ctx, const tg_tensor *const x[2], const tg_tensor *const y[2],
-                      rope_tables t, int transposed)
+                      const tg_tensor *cos, const tg_tensor *sin, const tg_rope_options *o)
 {
-    const int position = t.cos->ndim - 2;
-    const int64_t behind = x[0]->shape[3] - t.rotary_start;
-    const rotary_call r = {.ub = &ascend_ub_rotary[ROPE + 2 * transposed],
-                           .cos = table_of(t.cos, -1, position - 1, position, t.position_offset),
-                           .sin = table_of(t.sin, -1, position - 1, position, t.position_offset),
-                           .first = t.rotary_start,
-                           .turned = (t.rotary_dim ? t.rotary_dim : behind) / 2 * 2,
+    const int position = cos->ndim - 2;
+    const tg_ub_kernel *halves = &ascend_ub_rotary[ROPE + 2 * o->transposed];
+    const tg_ub_kernel *moved = &ascend_ub_rotary[ROPE_MOVED + o->transposed];
+    const rotary_call r = {.turns = o->pairing == TG_HALVES ? halves : moved,
+                           .copies = halves + 1,
+                           .cos = table_of(cos, -1, position - 1, position, o->position_offset),
+                           .sin = table_of(sin, -1, position - 1, position, o->position_offset),
+                           .first = o->rotary_start,
+                           .turned = 2 * tg_rope_pairs(o, x[0]->shape[3]),
                            .planes = 1,
-                           .direction = transposed ? -1 : 1};
-    const int moves = t.pairing == TG_ADJACENT_TO_HALVES;
-    for (int k = 0; k < 2; k++)
-        ASCEND_TRY(t.pairing == TG_HALVES ? turn_halves(ctx, &r, x[k], y[k])
-                                          : turn_moved(ctx, &r, !moves || !transposed,
-                                                       !moves || transposed, x[k], y[k]));
-    return TG_OK;
+                           .from_neighbours = tg_rope_is_adjacent(o, 0),
+                           .to_neighbours = tg_rope_is_adjacent(o, 1),
+                           .direction = o->transposed ? -1 : 1};
+    ASCEND_TRY(turn(ctx, &r, x[0], y[0]));
+    return turn(ctx, &r, x[1], y[1]);
 }
 
 tg_status ascend_rope_forward(tg_ctx *ctx, const tg_rope_forward_args *a)
 {
+    const tg_rope_options o = tg_rope_forward_options(a);
     return rope(ctx, (const tg_tensor *const[]){a->q, a->k},
-                (const tg_tensor *const[]){a->yq, a->yk}, ROPE_TABLES(a), a->inverse != 0);
+                (const tg_tensor *const[]){a->yq, a->yk}, a->cos, a->sin, &o);
 }
 
 tg_status ascend_rope_backward(tg_ctx *ctx, const tg_rope_backward_args *a)
 {
+    const tg_rope_options o = tg_rope_backward_options(a);
     return rope(ctx, (const tg_tensor *const[]){a->dyq, a->dyk},
-                (const tg_tensor *const[]){a->dq, a->dk}, ROPE_TABLES(a), a->inverse == 0);
+                (const tg_tensor *const[]){a->dq, a->dk}, a->cos, a->sin, &o);
 }
 
 static tg_status mrope(tg_ctx *ctx, const tg_tensor *const x[2], const tg_tensor *const y[2],
                        const tg_tensor *cos, const tg_tensor *sin, int64_t section_t,
                        int64_t section_h, double direction)
 {
-    const rotary_call r = {.ub = &ascend_ub_rotary[MROPE + 2 * (direction < 0)],
+    const tg_ub_kernel *halves = &ascend_ub_rotary[MROPE + 2 * (direction < 0)];
+    const rotary_call r = {.turns = halves,
+                           .copies = halves + 1,
                            .cos = table_of(cos, 0, 1, 2, 0),
                            .sin = table_of(sin, 0, 1, 2, 0),
                            .turned = x[0]->shape[3] / 2 * 2,
@@ -264,8 +244,8 @@ static tg_status mrope(tg_ctx *ctx, const tg_tensor *const x[2], const tg_tensor
                            .second = section_t,
                            .third = section_t + section_h,
                            .direction = direction};
-    ASCEND_TRY(turn_halves(ctx, &r, x[0], y[0]));
-    return turn_halves(ctx, &r, x[1], y[1]);
+    ASCEND_TRY(turn(ctx, &r, x[0], y[0]));
+    return turn(ctx, &r, x[1], y[1]);
 }
 
 tg_status ascend_qwen2vl_mrope_forward(tg_ctx *ctx, const tg_qwen2vl_mrope_forward_args *a)
@@ -286,7 +266,7 @@ static tg_status llama4_rope(tg_ctx *ctx, const tg_tensor *const x[2], const tg_
                              const tg_tensor *freqs, double direction)
 {
     const int position = freqs->ndim - 3;
-    const rotary_call r = {.ub = &ascend_ub_rotary[LLAMA4 + 1 * (direction < 0)],
+    const rotary_call r = {.turns = &ascend_ub_rotary[LLAMA4 + (direction < 0)],
                            .cos = table_of(freqs, -1, position - 1, position, 0),
                            .direction = direction};
     ASCEND_TRY(turn_pairs(ctx, &r, x[0], y[0]));

@@ -24,25 +24,6 @@ ASCEND_KERNELS(sparsemax) = {
     {0},
 };
 
-/* A tensor cut along a dimension: outer x length x inner. */
-typedef struct cut {
-    int64_t outer, length, inner, outer_step, step;
-} cut;
-
-static cut cut_of(const tg_tensor *t, int64_t dim)
-{
-    const int at = (int)(dim < 0 ? t->ndim + dim : dim);
-    cut c = {1, t->shape[at], 1, 0, tg_stride(t, at)};
-    for (int i = t->ndim - 1; i > at; i--)
-        c.inner *= t->shape[i];
-    for (int i = at - 1; i >= 0; i--) {
-        if (c.outer == 1)
-            c.outer_step = tg_stride(t, i);
-        c.outer *= t->shape[i];
-    }
-    return c;
-}
-
 /* How tasks are cut: so many rows beside each other, in pieces. */
 typedef struct tasks {
     int64_t down, beside, piece;
@@ -56,11 +37,11 @@ static int fits(ascend_plan *plan, const tasks *t)
 
 /* As many rows as there may be, but a task for each core, if whole ones fit; else pieces of one, or
  * of as many columns as there may be. */
-static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *x, const cut *c, int down,
-                         tasks *t)
+static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *x, const tg_cut *c,
+                         int down, tasks *t)
 {
-    const int64_t total = c->outer * c->length * c->inner;
-    const int64_t rows = down ? c->length : c->outer, columns = down ? c->inner : c->length;
+    const int64_t total = c->outer * c->n * c->inner;
+    const int64_t rows = down ? c->n : c->outer, columns = down ? c->inner : c->n;
     ASCEND_TRY(ascend_begin(plan, &ascend_ub_sparsemax[which], x, rows > 0 ? rows : 1,
                             columns > 0 ? columns : 1, tg_type_of(x), 0));
     const int64_t cores = plan->problem.cores, all = down ? c->inner : c->outer;
@@ -70,7 +51,7 @@ static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *x, const
     if (total == 0)
         return TG_OK;
     t->down = down;
-    t->piece = c->length;
+    t->piece = c->n;
     t->beside = share < most ? share : most;
     while (!fits(plan, t) && !down && t->beside > 1)
         t->beside--;
@@ -85,19 +66,19 @@ static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *x, const
 }
 
 /* Tiles of whole rows, as many in each block; *is_rows is 0 where none fits. */
-static tg_status choose_rows(ascend_plan *plan, const tg_tensor *x, const cut *c, int *is_rows)
+static tg_status choose_rows(ascend_plan *plan, const tg_tensor *x, const tg_cut *c, int *is_rows)
 {
-    *is_rows = c->outer > 0 && c->length > 0 && c->length <= SPARSEMAX_ROW;
+    *is_rows = c->outer > 0 && c->n > 0 && c->n <= SPARSEMAX_ROW;
     if (!*is_rows)
         return TG_OK;
-    ASCEND_TRY(ascend_begin(plan, &ascend_ub_sparsemax[FORWARD_ROWS], x, c->outer, c->length,
+    ASCEND_TRY(ascend_begin(plan, &ascend_ub_sparsemax[FORWARD_ROWS], x, c->outer, c->n,
                             tg_type_of(x), 0));
     const int64_t most = ascend_most_rows(plan, 1), cores = plan->problem.cores;
     *is_rows = most > 0;
     if (!*is_rows)
         return TG_OK;
     const int64_t turns = (c->outer + most * cores - 1) / (most * cores);
-    ascend_fits(plan, (c->outer + turns * cores - 1) / (turns * cores), c->length);
+    ascend_fits(plan, (c->outer + turns * cores - 1) / (turns * cores), c->n);
     return TG_OK;
 }
 
@@ -106,12 +87,12 @@ ASCEND_OPERATOR(sparsemax_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
 {
-    const cut x = cut_of(args->x, args->dim), y = cut_of(args->y, args->dim);
+    const tg_cut x = tg_cut_of(args->x, args->dim), y = tg_cut_of(args->y, args->dim);
     const int down = x.step != 1 || y.step != 1 || x.inner != 1;
     ascend_plan plan;
     tasks t = {0};
     int is_short = 0;
-    if (!down && x.length == tg_rows_of(args->x).n)
+    if (!down && x.n == tg_rows_of(args->x).n)
         ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_sparsemax[FORWARD_SHORT], 0, &is_short,
                                        args->x, args->y));
     if (is_short)
@@ -124,20 +105,20 @@ tg_status ascend_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args 
                              .x_outer = x.outer_step, .y_outer = y.outer_step);
     ASCEND_TRY(plan_of(&plan, FORWARD, args->x, &x, down, &t));
     return ASCEND_LAUNCH(ctx, &plan, sparsemax_forward, .x = args->x, .y = args->y, .down = down,
-                         .outer = x.outer, .inner = x.inner, .length = x.length, .beside = t.beside,
+                         .outer = x.outer, .inner = x.inner, .length = x.n, .beside = t.beside,
                          .piece = t.piece, .x_outer = x.outer_step, .x_step = x.step,
                          .y_outer = y.outer_step, .y_step = y.step);
 }
 
 tg_status ascend_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args)
 {
-    const cut dy = cut_of(args->dy, args->dim), y = cut_of(args->y, args->dim);
-    const cut dx = cut_of(args->dx, args->dim);
+    const tg_cut dy = tg_cut_of(args->dy, args->dim), y = tg_cut_of(args->y, args->dim);
+    const tg_cut dx = tg_cut_of(args->dx, args->dim);
     const int down = dy.step != 1 || y.step != 1 || dx.step != 1 || y.inner != 1;
     ascend_plan plan;
     tasks t = {0};
     int is_short = 0;
-    if (!down && y.length == tg_rows_of(args->y).n)
+    if (!down && y.n == tg_rows_of(args->y).n)
         ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_sparsemax[BACKWARD_SHORT], 0, &is_short,
                                        args->y, args->dy, args->dx));
     if (is_short)
@@ -146,7 +127,7 @@ tg_status ascend_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_arg
     ASCEND_TRY(plan_of(&plan, BACKWARD, args->y, &y, down, &t));
     return ASCEND_LAUNCH(ctx, &plan, sparsemax_backward, .dy = args->dy, .y = args->y,
                          .dx = args->dx, .down = down, .outer = y.outer, .inner = y.inner,
-                         .length = y.length, .beside = t.beside, .piece = t.piece,
+                         .length = y.n, .beside = t.beside, .piece = t.piece,
                          .dy_outer = dy.outer_step, .dy_step = dy.step, .y_outer = y.outer_step,
                          .y_step = y.step, .dx_outer = dx.outer_step, .dx_step = dx.step);
 }

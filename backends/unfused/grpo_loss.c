@@ -3,38 +3,22 @@
  */
 #include <math.h>
 
+#include "tigon/options.h"
+
 #include "selective_log_softmax.h"
 
 /* One call of either direction. */
-typedef struct grpo_options {
-    int64_t type, sequence, each, corrected, length;
-    double beta, low, high, delta, items;
-    double sapo_pos, sapo_neg, k_pos, lambda_pos, k_neg, lambda_neg;
-} grpo_options;
-
-#define GRPO_OPTIONS(args)                                                                     \
-    (grpo_options)                                                                             \
-    {                                                                                          \
-        .type = (args)->loss_type, .sequence = (args)->importance_sampling_level,              \
-        .each = (args)->reduction == TG_NONE, .corrected = (args)->use_bias_correction_kl,     \
-        .length = (args)->max_completion_length, .beta = (args)->beta, .low = (args)->eps_low, \
-        .high = (args)->eps_high, .delta = (args)->delta, .items = (args)->num_items_in_batch, \
-        .sapo_pos = (args)->sapo_temperature_pos, .sapo_neg = (args)->sapo_temperature_neg,    \
-        .k_pos = (args)->vespo_k_pos, .lambda_pos = (args)->vespo_lambda_pos,                  \
-        .k_neg = (args)->vespo_k_neg, .lambda_neg = (args)->vespo_lambda_neg                   \
-    }
-
 typedef struct grpo {
-    grpo_options o;
+    tg_grpo_options o;
     int64_t batch, length;
     double kept; /* tokens */
     plane advantages, old_logp, ref_logp, mask, is_ratio;
 } grpo;
 
-#define GRPO_OF(args)                                                                         \
-    counted((grpo){GRPO_OPTIONS(args), (args)->target->shape[0], (args)->target->shape[1], 0, \
-                   plane_of((args)->advantages), plane_of((args)->old_logp),                  \
-                   plane_of((args)->ref_logp), plane_of((args)->mask),                        \
+#define GRPO_OF(args)                                                                            \
+    counted((grpo){TG_GRPO_OPTIONS(args), (args)->target->shape[0], (args)->target->shape[1], 0, \
+                   plane_of((args)->advantages), plane_of((args)->old_logp),                     \
+                   plane_of((args)->ref_logp), plane_of((args)->mask),                           \
                    plane_of((args)->is_ratio)})
 
 static grpo counted(grpo g)
@@ -83,7 +67,7 @@ static double step_clamp(double x, double low, double high)
 }
 
 /* loss = -min(min(rho, delta) A, clip(rho) A) */
-static void step_clip(const grpo_options *o, step_token *t)
+static void step_clip(const tg_grpo_options *o, step_token *t)
 {
     const double low = 1 - o->low, high = 1 + o->high, a = t->advantage, rho = t->rho;
     const double first = fmin(rho, o->delta) * a, second = fmin(fmax(rho, low), high) * a;
@@ -97,7 +81,7 @@ static void step_clip(const grpo_options *o, step_token *t)
         t->loss = t->drho = NAN;
 }
 
-static void step_sapo(const grpo_options *o, step_token *t)
+static void step_sapo(const tg_grpo_options *o, step_token *t)
 {
     const double tau = t->advantage > 0 ? o->sapo_pos : o->sapo_neg;
     const double gate = 1 / (1 + exp(-tau * (t->rho - 1)));
@@ -108,7 +92,7 @@ static void step_sapo(const grpo_options *o, step_token *t)
 /* phi of the sequence that begins at t */
 static double step_phi(const grpo *g, const step_token *t)
 {
-    const grpo_options *o = &g->o;
+    const tg_grpo_options *o = &g->o;
     const int positive = t->advantage >= 0;
     double w = 0;
     for (int64_t l = 0; l < g->length; l++) {

@@ -1,5 +1,7 @@
 /* rope as an eager framework runs it: x * cos + rotate_half(x) * sin, one pass and one temporary a
  * step, in the storage type, or in f32 where the tables are f32. */
+#include "tigon/options.h"
+
 #include "rotary.h"
 
 typedef struct tables {
@@ -28,41 +30,34 @@ static mat sin_at(const void *by, int64_t b)
     return table_at(t->sin, b, t->offset);
 }
 
-/* transposed: the inverse of a forward, the backward of one that is not inverse. */
-#define OPTIONS(args, x, transposed)                                                              \
-    &(rotary)                                                                                     \
-    {                                                                                             \
-        .tables = &(tables){(args)->cos, (args)->sin, (args)->position_offset}, .cos = cos_at,    \
-        .sin = sin_at, .start = (args)->rotary_start,                                             \
-        .half =                                                                                   \
-            ((args)->rotary_dim ? (args)->rotary_dim : (x)->shape[3] - (args)->rotary_start) / 2, \
-        .direction = (transposed) ? -1 : 1,                                                       \
-        .from_neighbours = neighbours((args)->pairing, (transposed)),                             \
-        .to_neighbours = neighbours((args)->pairing, !(transposed))                               \
-    }
-
-/* behind: TG_ADJACENT_TO_HALVES has neighbours before the rotation alone. */
-static int neighbours(int64_t pairing, int behind)
+static tg_status run(tg_ctx *ctx, rotary_tensors a, const tg_tensor *cos, const tg_tensor *sin,
+                     const tg_rope_options *o)
 {
-    return pairing == TG_ADJACENT || (pairing == TG_ADJACENT_TO_HALVES && !behind);
-}
-
-static tg_status run(tg_ctx *ctx, rotary_tensors a, const rotary *by)
-{
+    const tables t = {cos, sin, o->position_offset};
+    const rotary by = {.tables = &t,
+                       .cos = cos_at,
+                       .sin = sin_at,
+                       .start = o->rotary_start,
+                       .half = tg_rope_pairs(o, a.q->shape[3]),
+                       .direction = o->transposed ? -1 : 1,
+                       .from_neighbours = tg_rope_is_adjacent(o, 0),
+                       .to_neighbours = tg_rope_is_adjacent(o, 1)};
     eager e = eager_begin(ctx);
-    rotary_run(&e, by, a.q, a.yq);
-    rotary_run(&e, by, a.k, a.yk);
+    rotary_run(&e, &by, a.q, a.yq);
+    rotary_run(&e, &by, a.k, a.yk);
     return eager_end(&e);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_rope_forward_args *args)
 {
-    return run(ctx, ROTARY_FORWARD(args), OPTIONS(args, args->q, args->inverse != 0));
+    const tg_rope_options o = tg_rope_forward_options(args);
+    return run(ctx, ROTARY_FORWARD(args), args->cos, args->sin, &o);
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_rope_backward_args *args)
 {
-    return run(ctx, ROTARY_BACKWARD(args), OPTIONS(args, args->dyq, args->inverse == 0));
+    const tg_rope_options o = tg_rope_backward_options(args);
+    return run(ctx, ROTARY_BACKWARD(args), args->cos, args->sin, &o);
 }
 
 UNFUSED_IMPLS(rope) = {

@@ -5,37 +5,11 @@
 
 #include "eager.h"
 
-/* A tensor cut along one dimension: outer x n x inner, the n elements of a row `step` apart, rows
- * beside each other contiguous. */
-typedef struct sparsemax_cut {
-    char *data;
-    int type;
-    int64_t outer, n, inner;
-    int64_t outer_step, step; /* in elements */
-} sparsemax_cut;
-
-/* dim counts from the end where it is negative. */
-static sparsemax_cut cut_of(const tg_tensor *t, int64_t dim)
-{
-    const int at = (int)(dim < 0 ? t->ndim + dim : dim);
-    sparsemax_cut c = {.data = tg_data(t), .type = tg_type_of(t), .outer = 1, .inner = 1};
-    c.n = t->shape[at];
-    c.step = tg_stride(t, at);
-    for (int i = t->ndim - 1; i > at; i--)
-        c.inner *= t->shape[i];
-    for (int i = at - 1; i >= 0; i--) {
-        if (c.outer == 1)
-            c.outer_step = tg_stride(t, i);
-        c.outer *= t->shape[i];
-    }
-    return c;
-}
-
 /* Row by row: what a step reads and writes. */
 typedef struct step {
-    sparsemax_cut cut; /* a tensor cut along the dimension */
-    mat a, out;        /* rows in f32 */
-    float *scratch;    /* a row a worker */
+    tg_cut cut;     /* a tensor cut along the dimension */
+    mat a, out;     /* rows in f32 */
+    float *scratch; /* a row a worker */
 } step;
 
 static void each_row(eager *e, tg_range_fn fn, step *s)
@@ -50,7 +24,7 @@ static float *row(mat m, int64_t r)
     return (float *)m.data + r * m.stride;
 }
 
-static int64_t first_of(const sparsemax_cut *c, int64_t r)
+static int64_t first_of(const tg_cut *c, int64_t r)
 {
     return r / c->inner * c->outer_step + r % c->inner;
 }
@@ -178,18 +152,18 @@ static void where(void *arg, int64_t begin, int64_t end, int worker)
         }
 }
 
-static int in_rows(const sparsemax_cut *c)
+static int in_rows(const tg_cut *c)
 {
     return c->inner == 1 && c->step == 1;
 }
 
-static mat view_of(const sparsemax_cut *c)
+static mat view_of(const tg_cut *c)
 {
     return eager_view(c->data, c->type, c->outer, c->n, c->outer == 1 ? c->n : c->outer_step);
 }
 
 /* The rows in f32: a converted or transposed copy. */
-static mat rows_of(eager *e, const sparsemax_cut *c)
+static mat rows_of(eager *e, const tg_cut *c)
 {
     const mat m = eager_new(e, TG_F32, c->outer * c->inner, c->n);
     if (in_rows(c))
@@ -200,7 +174,7 @@ static mat rows_of(eager *e, const sparsemax_cut *c)
 }
 
 /* And back. */
-static void put_rows(eager *e, const sparsemax_cut *c, mat m)
+static void put_rows(eager *e, const tg_cut *c, mat m)
 {
     if (in_rows(c))
         eager_unary(e, EAGER_COPY, view_of(c), m);
@@ -210,8 +184,8 @@ static void put_rows(eager *e, const sparsemax_cut *c, mat m)
 
 static tg_status forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
 {
-    const sparsemax_cut x = cut_of(args->x, args->dim);
-    const sparsemax_cut y = cut_of(args->y, args->dim);
+    const tg_cut x = tg_cut_of(args->x, args->dim);
+    const tg_cut y = tg_cut_of(args->y, args->dim);
     const int64_t rows = x.outer * x.inner;
     eager e = eager_begin(ctx);
     if (rows * x.n == 0)
@@ -237,9 +211,9 @@ static tg_status forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
 
 static tg_status backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args)
 {
-    const sparsemax_cut dy = cut_of(args->dy, args->dim);
-    const sparsemax_cut y = cut_of(args->y, args->dim);
-    const sparsemax_cut dx = cut_of(args->dx, args->dim);
+    const tg_cut dy = tg_cut_of(args->dy, args->dim);
+    const tg_cut y = tg_cut_of(args->y, args->dim);
+    const tg_cut dx = tg_cut_of(args->dx, args->dim);
     const int64_t rows = y.outer * y.inner;
     eager e = eager_begin(ctx);
     if (rows * y.n == 0)

@@ -192,6 +192,39 @@ static inline char *tg_plane_row(const tg_planes *p, int64_t row)
                                : p->data + row / p->inner * p->outer + row % p->inner * p->stride;
 }
 
+/* ---- rows along any dimension ---- */
+
+/* A tensor of the layout DIM, cut along one of its dimensions: outer x n x inner. The n elements of
+ * a row lie `step` apart, rows beside each other are neighbours, and the next `inner` rows begin
+ * `outer_step` further. */
+typedef struct tg_cut {
+    char *data;
+    int type; /* tg_type */
+    int64_t outer, n, inner;
+    int64_t outer_step, step;
+} tg_cut;
+
+/* dim counts from the end where it is negative. */
+static inline tg_cut tg_cut_of(const tg_tensor *t, int64_t dim)
+{
+    const int at = (int)(dim < 0 ? t->ndim + dim : dim);
+    tg_cut c;
+    c.data = (char *)tg_data(t);
+    c.type = tg_type_of(t);
+    c.outer = c.inner = 1;
+    c.n = t->shape[at];
+    c.outer_step = 0;
+    c.step = tg_stride(t, at);
+    for (int i = t->ndim - 1; i > at; i--)
+        c.inner *= t->shape[i];
+    for (int i = at - 1; i >= 0; i--) {
+        if (c.outer == 1)
+            c.outer_step = tg_stride(t, i);
+        c.outer *= t->shape[i];
+    }
+    return c;
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -5,46 +5,25 @@
 
 /* ---- the host's side ---- */
 
-struct cut {
-    char *data;
-    int64_t outer, n, inner;
-    int64_t outer_step, step; /* in elements */
-};
-
-/* dim: -1 or ndim - 1 the last, -ndim or 0 the first. */
-static cut cut_of(const tg_tensor *t, int64_t dim)
-{
-    const int at = (int)(dim < 0 ? t->ndim + dim : dim);
-    cut c = {data_of(t), 1, t->shape[at], 1, 0, tg_stride(t, at)};
-    for (int i = t->ndim - 1; i > at; i--)
-        c.inner *= t->shape[i];
-    for (int i = at - 1; i >= 0; i--) {
-        if (c.outer == 1)
-            c.outer_step = tg_stride(t, i);
-        c.outer *= t->shape[i];
-    }
-    return c;
-}
-
-static bool in_a_row(const cut &c)
+static bool in_a_row(const tg_cut &c)
 {
     return c.inner == 1 && (c.step == 1 || c.n == 1);
 }
 
-static row_span rows_of_cut(const cut &c, int64_t size)
+static row_span rows_of_cut(const tg_cut &c, int64_t size)
 {
     const row_span rows = {c.data, c.outer_step * size};
     return rows;
 }
 
-static cut_span strips_of_cut(const cut &c, int64_t size)
+static cut_span strips_of_cut(const tg_cut &c, int64_t size)
 {
     const cut_span strips = {c.data, c.outer_step * size, c.step * size};
     return strips;
 }
 
 /* 1 if the rows are made of whole chunks. */
-static bool whole_rows(const cut &c, int64_t size)
+static bool whole_rows(const tg_cut &c, int64_t size)
 {
     return (uintptr_t)c.data % 16 == 0 && c.n * size % 16 == 0 &&
            (c.outer == 1 || c.outer_step * size % 16 == 0);
@@ -77,7 +56,7 @@ tg_status cuda_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *a
 {
     static const char op[] = "sparsemax_forward";
     const int64_t size = (int64_t)tg_type_size(tg_type_of(args->x));
-    const cut x = cut_of(args->x, args->dim), y = cut_of(args->y, args->dim);
+    const tg_cut x = tg_cut_of(args->x, args->dim), y = tg_cut_of(args->y, args->dim);
     cuda_call call;
     tg_status status = check_width(op, x.n);
     if (status != TG_OK || x.outer * x.n * x.inner == 0)
@@ -103,8 +82,8 @@ tg_status cuda_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_args 
 {
     static const char op[] = "sparsemax_backward";
     const int64_t size = (int64_t)tg_type_size(tg_type_of(args->y));
-    const cut y = cut_of(args->y, args->dim), dy = cut_of(args->dy, args->dim),
-              dx = cut_of(args->dx, args->dim);
+    const tg_cut y = tg_cut_of(args->y, args->dim), dy = tg_cut_of(args->dy, args->dim),
+                 dx = tg_cut_of(args->dx, args->dim);
     cuda_call call;
     tg_status status = check_width(op, y.n);
     if (status != TG_OK || y.outer * y.n * y.inner == 0)

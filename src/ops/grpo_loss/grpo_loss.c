@@ -38,7 +38,7 @@ tg_check_selective_log_softmax_backward(const tg_selective_log_softmax_backward_
 
 /* ---- grpo_loss ---- */
 
-static tg_status check_options(const char *op, const grpo_options *o)
+static tg_status check_options(const char *op, const tg_grpo_options *o)
 {
     TG_TRY(tg_expect_i64(op, "max_completion_length", o->length, 0, INT64_MAX));
     const struct {
@@ -72,7 +72,7 @@ static tg_status check_options(const char *op, const grpo_options *o)
     return TG_OK;
 }
 
-static tg_status check(const common *c, const grpo_options *o, const tg_tensor *ref_logp)
+static tg_status check(const common *c, const tg_grpo_options *o, const tg_tensor *ref_logp)
 {
     TG_TRY(check_options(c->op, o));
     TG_TRY(check_common(c));
@@ -85,7 +85,7 @@ static tg_status check(const common *c, const grpo_options *o, const tg_tensor *
 tg_status tg_check_grpo_loss_forward(const tg_grpo_loss_forward_args *args)
 {
     const common c = {"grpo_loss_forward", COMMON(args)};
-    const grpo_options o = GRPO_OPTIONS(args);
+    const tg_grpo_options o = TG_GRPO_OPTIONS(args);
     TG_TRY(check(&c, &o, args->ref_logp));
     if (args->kl && !args->ref_logp)
         return tg_fail(TG_EINVAL, "%s: ref_logp is NULL, expected a tensor, since kl is given",
@@ -96,6 +96,6 @@ tg_status tg_check_grpo_loss_forward(const tg_grpo_loss_forward_args *args)
 tg_status tg_check_grpo_loss_backward(const tg_grpo_loss_backward_args *args)
 {
     const common c = {"grpo_loss_backward", COMMON(args)};
-    const grpo_options o = GRPO_OPTIONS(args);
+    const tg_grpo_options o = TG_GRPO_OPTIONS(args);
     return check(&c, &o, args->ref_logp);
 }

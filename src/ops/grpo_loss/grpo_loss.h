@@ -5,6 +5,7 @@
 #define TG_GRPO_LOSS_H
 
 #include "core/services.h"
+#include "tigon/options.h"
 
 /* Logits or their gradient: position (b, l) begins at element b * by_batch + l * by_row. */
 typedef struct grpo_logits {
@@ -71,41 +72,21 @@ static inline int64_t grpo_class(const grpo_plane *target, int64_t b, int64_t l)
     return ((const int64_t *)target->data)[b * target->by_batch + l * target->by_token];
 }
 
-/* The options; counts of 0 stand for their defaults. */
-typedef struct grpo_options {
-    int64_t type, sequence, each, corrected, length;
-    double beta, low, high, delta, items;
-    double sapo_pos, sapo_neg, k_pos, lambda_pos, k_neg, lambda_neg;
-} grpo_options;
-
-/* Of the argument struct of either direction. */
-#define GRPO_OPTIONS(args)                                                                     \
-    (grpo_options)                                                                             \
-    {                                                                                          \
-        .type = (args)->loss_type, .sequence = (args)->importance_sampling_level,              \
-        .each = (args)->reduction == TG_NONE, .corrected = (args)->use_bias_correction_kl,     \
-        .length = (args)->max_completion_length, .beta = (args)->beta, .low = (args)->eps_low, \
-        .high = (args)->eps_high, .delta = (args)->delta, .items = (args)->num_items_in_batch, \
-        .sapo_pos = (args)->sapo_temperature_pos, .sapo_neg = (args)->sapo_temperature_neg,    \
-        .k_pos = (args)->vespo_k_pos, .lambda_pos = (args)->vespo_lambda_pos,                  \
-        .k_neg = (args)->vespo_k_neg, .lambda_neg = (args)->vespo_lambda_neg                   \
-    }
-
 /* One call of either direction. */
 typedef struct grpo {
-    grpo_options o;
+    tg_grpo_options o;
     int64_t batch, length;
     double kept; /* tokens */
     grpo_plane advantages, old_logp, ref_logp, mask, is_ratio;
 } grpo;
 
-grpo grpo_with(grpo_options o, const tg_tensor *target, const tg_tensor *advantages,
+grpo grpo_with(tg_grpo_options o, const tg_tensor *target, const tg_tensor *advantages,
                const tg_tensor *old_logp, const tg_tensor *ref_logp, const tg_tensor *mask,
                const tg_tensor *is_ratio);
 
-#define GRPO_OF(args)                                                                   \
-    grpo_with(GRPO_OPTIONS(args), (args)->target, (args)->advantages, (args)->old_logp, \
-              (args)->ref_logp, (args)->mask, (args)->is_ratio)
+#define GRPO_OF(args)                                                                     \
+    grpo_with((tg_grpo_options)TG_GRPO_OPTIONS(args), (args)->target, (args)->advantages, \
+              (args)->old_logp, (args)->ref_logp, (args)->mask, (args)->is_ratio)
 
 /* From log-probabilities to losses, or their means. */
 void grpo_losses(const grpo *g, const grpo_plane *logp, const tg_tensor *loss, const tg_tensor *kl,

@@ -6,7 +6,7 @@
 
 #include "grpo_loss.h"
 
-grpo grpo_with(grpo_options o, const tg_tensor *target, const tg_tensor *advantages,
+grpo grpo_with(tg_grpo_options o, const tg_tensor *target, const tg_tensor *advantages,
                const tg_tensor *old_logp, const tg_tensor *ref_logp, const tg_tensor *mask,
                const tg_tensor *is_ratio)
 {
@@ -43,7 +43,7 @@ typedef struct token {
 
 /* ---- the policy's part of a token ---- */
 
-typedef token policy_fn(const grpo_options *o, const sequence *s, double rho, double logp);
+typedef token policy_fn(const tg_grpo_options *o, const sequence *s, double rho, double logp);
 
 /* Comparisons are such that NaN is carried. */
 static double clamp(double x, double low, double high)
@@ -51,7 +51,7 @@ static double clamp(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
-static token clip(const grpo_options *o, const sequence *s, double rho, double logp)
+static token clip(const tg_grpo_options *o, const sequence *s, double rho, double logp)
 {
     (void)logp;
     const double a = s->advantage, low = 1 - o->low, high = 1 + o->high;
@@ -63,13 +63,13 @@ static token clip(const grpo_options *o, const sequence *s, double rho, double l
                    .by_log_rho = held && a == a ? 0 : -chosen * a};
 }
 
-static token cispo(const grpo_options *o, const sequence *s, double rho, double logp)
+static token cispo(const tg_grpo_options *o, const sequence *s, double rho, double logp)
 {
     const double k = (rho > o->high ? o->high : rho) * s->advantage;
     return (token){.loss = -k * logp, .clipped = rho > o->high && s->advantage > 0, .direct = -k};
 }
 
-static token sapo(const grpo_options *o, const sequence *s, double rho, double logp)
+static token sapo(const tg_grpo_options *o, const sequence *s, double rho, double logp)
 {
     (void)logp;
     const double t = s->advantage > 0 ? o->sapo_pos : o->sapo_neg, e = exp(-fabs(t * (rho - 1)));
@@ -78,7 +78,7 @@ static token sapo(const grpo_options *o, const sequence *s, double rho, double l
                    .by_log_rho = -s->advantage * 4 * (small / (1 + e)) * rho};
 }
 
-static token vespo(const grpo_options *o, const sequence *s, double rho, double logp)
+static token vespo(const tg_grpo_options *o, const sequence *s, double rho, double logp)
 {
     (void)o, (void)rho;
     return (token){.loss = -s->phi * s->advantage * logp, .direct = -s->phi * s->advantage};
@@ -139,7 +139,7 @@ static double log_is_ratio(const grpo *g, int64_t b, int64_t l)
 
 static double phi(const grpo *g, double advantage, double log_ratio)
 {
-    const grpo_options *o = &g->o;
+    const tg_grpo_options *o = &g->o;
     const double k = advantage >= 0 ? o->k_pos : o->k_neg;
     const double lambda = fmax(advantage >= 0 ? o->lambda_pos : o->lambda_neg, 1e-4);
     const double w = clamp(log_ratio, log(1e-8), 20);
@@ -177,7 +177,7 @@ static sequence sequence_of(const grpo *g, const grpo_plane *logp, int64_t b)
 
 static token token_of(const grpo *g, const sequence *s, int64_t l, double lp)
 {
-    const grpo_options *o = &g->o;
+    const tg_grpo_options *o = &g->o;
     const double rho = o->sequence ? s->rho : exp(lp - grpo_get(&g->old_logp, s->b, l, lp));
     const double factor = o->type == TG_VESPO ? 1 : grpo_get(&g->is_ratio, s->b, l, 1);
     token t = types[o->type].policy(o, s, rho, lp);

@@ -1,12 +1,13 @@
 /* rope: what its shapes do not say of the arguments. */
 #include <inttypes.h>
 
-#include "rotary/rope.h"
+#include "rotary/rotary.h"
+#include "tigon/options.h"
 
 typedef struct problem {
     rotary_args tensors;
     const tg_tensor *cos, *sin;
-    rope_options options;
+    tg_rope_options options;
 } problem;
 
 /* cos and sin have enough positions and columns, and one type. */
@@ -47,7 +48,7 @@ static tg_status check_buffers(const rotary_args *a, int64_t pairing)
 static tg_status check(const problem *p)
 {
     const char *op = p->tensors.op;
-    const rope_options *o = &p->options;
+    const tg_rope_options *o = &p->options;
     TG_TRY(rotary_check(&p->tensors));
     const int64_t width = p->tensors.q->shape[3];
     TG_TRY(tg_expect_i64(op, "rotary_start", o->rotary_start, 0, width));
@@ -57,17 +58,17 @@ static tg_status check(const problem *p)
                        o->rotary_dim);
     TG_TRY(tg_expect_i64(op, "position_offset", o->position_offset, 0, INT64_MAX));
     TG_TRY(check_buffers(&p->tensors, o->pairing));
-    return check_tables(p, rope_pairs(o, width));
+    return check_tables(p, tg_rope_pairs(o, width));
 }
 
 tg_status tg_check_rope_forward(const tg_rope_forward_args *args)
 {
-    return check(
-        &(problem){ROTARY_FORWARD("rope_forward", args), args->cos, args->sin, ROPE_FORWARD(args)});
+    return check(&(problem){ROTARY_FORWARD("rope_forward", args), args->cos, args->sin,
+                            tg_rope_forward_options(args)});
 }
 
 tg_status tg_check_rope_backward(const tg_rope_backward_args *args)
 {
     return check(&(problem){ROTARY_BACKWARD("rope_backward", args), args->cos, args->sin,
-                            ROPE_BACKWARD(args)});
+                            tg_rope_backward_options(args)});
 }

@@ -1,6 +1,7 @@
 /* rope, fast: one pass over the rows of q and k, in the order in which they lie in memory. */
-#include "rotary/rope.h"
+#include "rotary/rotary.h"
 #include "rotary/rotary_cpu.h"
+#include "tigon/options.h"
 
 SIMD_INLINE rotary_angles find(const rotary_job *j, int64_t b, int64_t position, int worker)
 {
@@ -124,27 +125,27 @@ static rotary_table table_of(const tg_tensor *t, int64_t offset)
 }
 
 static tg_status run(tg_ctx *ctx, rotary_args tensors, const tg_tensor *cos, const tg_tensor *sin,
-                     const rope_options *o)
+                     const tg_rope_options *o)
 {
-    rotary_job j = rotary_job_of(tensors, o->inverse ? -1.0f : 1.0f);
+    rotary_job j = rotary_job_of(tensors, o->transposed ? -1.0f : 1.0f);
     j.table_type = (el)tg_el(tg_type_of(cos));
     j.start = o->rotary_start;
-    j.half = rope_pairs(o, j.width);
+    j.half = tg_rope_pairs(o, j.width);
     j.cos = table_of(cos, o->position_offset);
     j.sin = table_of(sin, o->position_offset);
-    rotary_run(ctx, &j, chunks[rope_is_adjacent(o, 0)][rope_is_adjacent(o, 1)]);
+    rotary_run(ctx, &j, chunks[tg_rope_is_adjacent(o, 0)][tg_rope_is_adjacent(o, 1)]);
     return TG_OK;
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_rope_forward_args *args)
 {
-    const rope_options o = ROPE_FORWARD(args);
+    const tg_rope_options o = tg_rope_forward_options(args);
     return run(ctx, ROTARY_FORWARD("", args), args->cos, args->sin, &o);
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_rope_backward_args *args)
 {
-    const rope_options o = ROPE_BACKWARD(args);
+    const tg_rope_options o = tg_rope_backward_options(args);
     return run(ctx, ROTARY_BACKWARD("", args), args->cos, args->sin, &o);
 }
 

@@ -1,5 +1,5 @@
 /* sparsemax: what its shapes do not say of the arguments. */
-#include "sparsemax.h"
+#include "core/services.h"
 
 /* 1 if dimensions [begin, end) can be walked with one stride. */
 static int collapse(const tg_tensor *t, int begin, int end)

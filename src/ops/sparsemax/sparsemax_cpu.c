@@ -221,8 +221,7 @@ ROWS_CHUNK(forward_chunk, job, forward_panels);
 
 static tg_status forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
 {
-    const sparsemax_cut x = sparsemax_cut_of(args->x, args->dim),
-                        y = sparsemax_cut_of(args->y, args->dim);
+    const tg_cut x = tg_cut_of(args->x, args->dim), y = tg_cut_of(args->y, args->dim);
     job j = job_of(&x, NULL, &y);
     if (j.panels == 0)
         return TG_OK;

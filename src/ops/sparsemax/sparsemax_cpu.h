@@ -9,7 +9,6 @@
 #define TG_SPARSEMAX_CPU_H
 
 #include "rows/rows.h"
-#include "sparsemax.h"
 
 /* Rows [..,N] that lie one after another in the lanes of pairs (apart = 0), or beside each other
  * (apart = 1). */
@@ -112,20 +111,19 @@ SIMD_INLINE void visit_panels(el e, int stream, panel_kernel kernel, const job *
     }
 }
 
-static inline walk walk_of(const sparsemax_cut *c)
+static inline walk walk_of(const tg_cut *c)
 {
     const int64_t size = (int64_t)tg_type_size(c->type);
     return (walk){c->data, c->outer_step * size, c->step * size};
 }
 
-static inline int in_a_row(const sparsemax_cut *c)
+static inline int in_a_row(const tg_cut *c)
 {
     return c->inner == 1 && c->step == 1;
 }
 
 /* dy: NULL for forward */
-static inline job job_of(const sparsemax_cut *from, const sparsemax_cut *dy,
-                         const sparsemax_cut *to)
+static inline job job_of(const tg_cut *from, const tg_cut *dy, const tg_cut *to)
 {
     const int64_t size = (int64_t)tg_type_size(from->type);
     job j = {.type = (el)tg_el(from->type),

@@ -55,9 +55,8 @@ ROWS_CHUNK(backward_chunk, job, backward_panels);
 
 static tg_status backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args)
 {
-    const sparsemax_cut y = sparsemax_cut_of(args->y, args->dim),
-                        dy = sparsemax_cut_of(args->dy, args->dim),
-                        dx = sparsemax_cut_of(args->dx, args->dim);
+    const tg_cut y = tg_cut_of(args->y, args->dim), dy = tg_cut_of(args->dy, args->dim),
+                 dx = tg_cut_of(args->dx, args->dim);
     job j = job_of(&y, &dy, &dx);
     run_panels(ctx, &j, backward_chunk);
     return TG_OK;

@@ -2,20 +2,20 @@
  * above it, in double. */
 #include <math.h>
 
-#include "sparsemax.h"
+#include "core/services.h"
 
-static double at(const sparsemax_cut *t, int64_t first, int64_t j)
+static double at(const tg_cut *t, int64_t first, int64_t j)
 {
     return tg_get(t->data, t->type, first + j * t->step);
 }
 
-static void put(const sparsemax_cut *t, int64_t first, int64_t j, double value)
+static void put(const tg_cut *t, int64_t first, int64_t j, double value)
 {
     tg_set(t->data, t->type, first + j * t->step, value);
 }
 
 /* Number of the first element of row r. */
-static int64_t row_of(const sparsemax_cut *t, int64_t r)
+static int64_t row_of(const tg_cut *t, int64_t r)
 {
     return r / t->inner * t->outer_step + r % t->inner;
 }
@@ -42,7 +42,7 @@ static double threshold(double *z, int64_t n)
 
 /* One row, relative to its maximum, so that a large one does not swallow the 1. What lies 1 or more
  * below it is 0 in y, and is left out: the sum of the distances alone would reach 1. */
-static void forward_row(const sparsemax_cut *x, const sparsemax_cut *y, int64_t r, double *z)
+static void forward_row(const tg_cut *x, const tg_cut *y, int64_t r, double *z)
 {
     const int64_t n = x->n, from = row_of(x, r), to = row_of(y, r);
     double max = -INFINITY;
@@ -64,8 +64,8 @@ static void forward_row(const sparsemax_cut *x, const sparsemax_cut *y, int64_t 
 
 static tg_status forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
 {
-    const sparsemax_cut x = sparsemax_cut_of(args->x, args->dim);
-    const sparsemax_cut y = sparsemax_cut_of(args->y, args->dim);
+    const tg_cut x = tg_cut_of(args->x, args->dim);
+    const tg_cut y = tg_cut_of(args->y, args->dim);
     if (x.n == 0)
         return TG_OK;
     double *z = tg_workspace(ctx, (size_t)x.n * sizeof *z);
@@ -76,8 +76,7 @@ static tg_status forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
     return TG_OK;
 }
 
-static void backward_row(const sparsemax_cut *dy, const sparsemax_cut *y, const sparsemax_cut *dx,
-                         int64_t r)
+static void backward_row(const tg_cut *dy, const tg_cut *y, const tg_cut *dx, int64_t r)
 {
     const int64_t g = row_of(dy, r), p = row_of(y, r), out = row_of(dx, r);
     double sum = 0.0, count = 0.0;
@@ -95,9 +94,9 @@ static void backward_row(const sparsemax_cut *dy, const sparsemax_cut *y, const 
 static tg_status backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args)
 {
     (void)ctx;
-    const sparsemax_cut dy = sparsemax_cut_of(args->dy, args->dim);
-    const sparsemax_cut y = sparsemax_cut_of(args->y, args->dim);
-    const sparsemax_cut dx = sparsemax_cut_of(args->dx, args->dim);
+    const tg_cut dy = tg_cut_of(args->dy, args->dim);
+    const tg_cut y = tg_cut_of(args->y, args->dim);
+    const tg_cut dx = tg_cut_of(args->dx, args->dim);
     for (int64_t r = 0; r < y.outer * y.inner; r++)
         backward_row(&dy, &y, &dx, r);
     return TG_OK;
