@@ -42,7 +42,20 @@ static int64_t suiting_bytes(const fused_linear *l)
     return sums > processors ? sums : processors;
 }
 
-void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
+/* Bytes of a part of a workspace, so that the next part begins a cache line. */
+static int64_t lines(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* The number of the part that row `first` is in. */
+static int64_t part_of(const fused_linear *l, int64_t first)
+{
+    const int64_t of_chunk = (l->rows + l->part_rows - 1) / l->part_rows;
+    return first / l->rows * of_chunk + first % l->rows / l->part_rows;
+}
+
+static void cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
 {
     const int64_t suits = suiting_bytes(l);
     l->rows_of_x = tg_rows_of(l->x);
@@ -62,7 +75,7 @@ void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
     l->part_rows = l->beside ? (l->rows + l->split - 1) / l->split : l->rows;
     if (l->beside && l->part_rows < PART_ROWS && !bytes)
         l->part_rows = l->rows < PART_ROWS ? l->rows : PART_ROWS;
-    l->parts = rows ? fused_linear_part(l, rows - 1) + 1 : 1;
+    l->parts = rows ? part_of(l, rows - 1) + 1 : 1;
 }
 
 /* Of the chunk from row `first` on. */
@@ -91,12 +104,12 @@ static tg_status divide_by_size(fused_linear *l, int64_t n, float *rstd)
                                            .alpha = 1 / (double)n});
 }
 
-tg_status fused_linear_upstream(fused_linear *l)
+static tg_status level_upstream(fused_linear *l)
 {
     if (tg_type_of(l->x) != TG_F16 || !l->dloss || on_host(l->dloss) || tg_numel(l->dloss) == 0)
         return TG_OK;
-    const int64_t n = tg_numel(l->dloss), level = fused_linear_lines(n * (int64_t)sizeof(float)),
-                  line = fused_linear_lines(1),
+    const int64_t n = tg_numel(l->dloss), level = lines(n * (int64_t)sizeof(float)),
+                  line = lines(1),
                   dx = l->dx ? l->rows * l->weight->shape[1] * (int64_t)sizeof(float) : 0;
     char *memory = tg_workspace_beside(l->ctx, l->x, (size_t)(level + 2 * line + dx));
     if (!memory)
@@ -120,35 +133,57 @@ tg_status fused_linear_sums(const fused_linear *l, const tg_tensor *t, float **s
     return *sums ? TG_OK : TG_ENOMEM;
 }
 
-tg_status fused_linear_gradients(const fused_linear *l, int64_t first, const view *x,
-                                 const view *dlogits)
+tg_status fused_linear_begin(fused_linear *l, int64_t bytes)
 {
-    const int64_t classes = l->weight->shape[0], hidden = l->weight->shape[1];
-    const double unscale = 1 / l->scale;
-    view dx, dx32, sums;
-    if (l->dx) {
-        const tg_rows rows = tg_rows_of(l->dx);
-        set_rows(&dx, &rows, first, x->shape[0]);
-        set_view(&dx32, l->dx32, TG_F32, x->shape[0], hidden, hidden);
-        TG_TRY(tg_gemm(l->ctx, &(tg_gemm_args){.a = &dlogits->t,
-                                               .b = l->weight,
-                                               .c = beside(l->factor ? &dx32 : &dx, l->x),
-                                               .alpha = unscale}));
-        TG_TRY(fused_linear_add_up(l, l->dx32, 1, l->factor, beside(&dx, l->x), 0));
-    }
-    if (!l->dweight)
-        return TG_OK;
-    set_view(&sums, l->sum_weight, TG_F32, classes, hidden, hidden);
-    return tg_gemm(l->ctx, &(tg_gemm_args){.a = &dlogits->t,
-                                           .b = &x->t,
-                                           .c = l->sum_weight ? beside(&sums, l->x) : l->dweight,
-                                           .trans_a = 1,
-                                           .alpha = unscale,
-                                           .beta = first > 0 || (l->accumulate && !l->sum_weight)});
+    const int64_t type_bytes = (int64_t)tg_type_size(tg_type_of(l->x));
+    const int narrow = l->gradients && type_bytes != sizeof(float);
+    const int64_t logits = l->logits * (int64_t)sizeof(float);
+    l->classes = l->weight->shape[0];
+    cut(l, l->classes * (logits + (narrow ? type_bytes : 0)), bytes);
+    const int64_t elements = l->rows * l->classes;
+    l->logits_bytes = lines(elements * (int64_t)sizeof(float));
+    l->dlogits_at = narrow ? l->logits * l->logits_bytes : 0;
+    l->set_bytes = l->logits * l->logits_bytes + (narrow ? lines(elements * type_bytes) : 0);
+    const int64_t sets = l->set_bytes * (1 + l->beside);
+    l->memory = tg_workspace_beside(
+        l->ctx, l->x, (size_t)(sets + l->results * l->parts * (int64_t)sizeof(float)));
+    if (!l->memory)
+        return TG_ENOMEM;
+    l->results_of_part = (float *)(l->memory + sets);
+    TG_TRY(level_upstream(l));
+    return fused_linear_sums(l, l->dweight, &l->sum_weight);
 }
 
-tg_status fused_linear_add_up(const fused_linear *l, const float *parts, int64_t count,
-                              const tg_tensor *factor, tg_tensor *to, int64_t accumulate)
+void fused_linear_chunk_at(const fused_linear *l, fused_linear_chunk *c, int64_t first,
+                           int64_t rows)
+{
+    const int of_two = l->beside && first / l->rows % 2;
+    char *memory = l->memory + of_two * l->set_bytes;
+    const int64_t at = first % l->rows * l->classes, n = l->classes;
+    const tg_type type = tg_type_of(l->x);
+    c->first = first;
+    c->rows = rows;
+    set_rows(&c->x, &l->rows_of_x, first, rows);
+    set_view(&c->logits, (float *)memory + at, TG_F32, rows, n, n);
+    set_view(&c->teacher, (float *)(memory + l->logits_bytes) + at, TG_F32, rows, n, n);
+    set_view(&c->dlogits, memory + l->dlogits_at + at * (int64_t)tg_type_size(type), type, rows, n,
+             n);
+    beside(&c->x, l->x);
+    beside(&c->logits, l->x);
+    beside(&c->teacher, l->x);
+    beside(&c->dlogits, l->x);
+}
+
+tg_tensor *fused_linear_result(const fused_linear *l, view *v, int which, int64_t first)
+{
+    set_vector(v, l->results_of_part + which * l->parts + part_of(l, first), TG_F32, 1);
+    return beside(v, l->x);
+}
+
+/* to = the sum of `count` f32 tensors of its shape that follow each other where it lies, times the
+ * factor if there is one. */
+static tg_status add_up(const fused_linear *l, const float *parts, int64_t count,
+                        const tg_tensor *factor, tg_tensor *to, int64_t accumulate)
 {
     int64_t shape[TG_MAX_NDIM];
     if (!parts || !to)
@@ -161,6 +196,46 @@ tg_status fused_linear_add_up(const fused_linear *l, const float *parts, int64_t
     return tg_sum_rows_forward(
         l->ctx,
         &(tg_sum_rows_forward_args){.x = &x, .factor = factor, .y = to, .accumulate = accumulate});
+}
+
+tg_status fused_linear_round(const fused_linear *l, const float *sums, tg_tensor *to,
+                             int64_t accumulate)
+{
+    return add_up(l, sums, 1, l->factor, to, accumulate);
+}
+
+tg_status fused_linear_add_up(const fused_linear *l, int which, tg_tensor *to)
+{
+    view one;
+    return add_up(l, l->results_of_part + which * l->parts, l->parts, NULL, part(&one, to, 0, 1),
+                  0);
+}
+
+tg_status fused_linear_gradients(const fused_linear *l, const fused_linear_chunk *c)
+{
+    const int64_t classes = l->classes, hidden = l->weight->shape[1];
+    const double unscale = 1 / l->scale;
+    view dx, dx32, sums;
+    if (l->dx) {
+        const tg_rows rows = tg_rows_of(l->dx);
+        set_rows(&dx, &rows, c->first, c->rows);
+        set_view(&dx32, l->dx32, TG_F32, c->rows, hidden, hidden);
+        TG_TRY(tg_gemm(l->ctx, &(tg_gemm_args){.a = &c->dlogits.t,
+                                               .b = l->weight,
+                                               .c = beside(l->factor ? &dx32 : &dx, l->x),
+                                               .alpha = unscale}));
+        TG_TRY(fused_linear_round(l, l->dx32, beside(&dx, l->x), 0));
+    }
+    if (!l->dweight)
+        return TG_OK;
+    set_view(&sums, l->sum_weight, TG_F32, classes, hidden, hidden);
+    return tg_gemm(l->ctx,
+                   &(tg_gemm_args){.a = &c->dlogits.t,
+                                   .b = &c->x.t,
+                                   .c = l->sum_weight ? beside(&sums, l->x) : l->dweight,
+                                   .trans_a = 1,
+                                   .alpha = unscale,
+                                   .beta = c->first > 0 || (l->accumulate && !l->sum_weight)});
 }
 
 static tg_status run_in_turn(const fused_linear *l, const fused_linear_steps *steps, void *state)
@@ -212,7 +287,7 @@ static tg_status run_beside(const fused_linear *l, const fused_linear_steps *ste
 static tg_status run_once(const fused_linear *l, const fused_linear_steps *steps, void *state)
 {
     TG_TRY((l->beside ? run_beside : run_in_turn)(l, steps, state));
-    TG_TRY(fused_linear_add_up(l, l->sum_weight, 1, l->factor, l->dweight, l->accumulate));
+    TG_TRY(fused_linear_round(l, l->sum_weight, l->dweight, l->accumulate));
     return steps->finish(state);
 }
 

@@ -11,43 +11,16 @@ enum { LOSS, Z_LOSS, ACCURACY, RESULTS };
 typedef struct run_state {
     fused_linear l;
     const flce *f;
-    int64_t classes;
-    int type;           /* T */
-    int gradients;      /* any asked for */
-    char *memory;       /* of a chunk's logits and their gradient, or of two chunks' */
-    int64_t set_bytes;  /* of one chunk */
-    int64_t dlogits_at; /* in it; 0: over the logits */
-    float *results;     /* [RESULTS, parts] */
-    float *sum_bias;    /* dbias, if it is of 16 bits and there are several chunks */
+    float *sum_bias; /* dbias, if it is of 16 bits and there are several chunks */
 } run_state;
 
 /* ---- one chunk ---- */
 
-typedef struct chunk {
-    int64_t first, rows;
-    view x, logits, dlogits, target, lse, loss, z_loss, accuracy, predicted, dloss;
-} chunk;
-
-static void set_chunk(const run_state *s, chunk *c, int64_t first, int64_t rows)
-{
-    char *memory = s->memory + fused_linear_set(&s->l, first) * s->set_bytes;
-    const int64_t at = first % s->l.rows * s->classes;
-    c->first = first;
-    c->rows = rows;
-    set_rows(&c->x, &s->l.rows_of_x, first, rows);
-    set_view(&c->logits, (float *)memory + at, TG_F32, rows, s->classes, s->classes);
-    set_view(&c->dlogits, memory + s->dlogits_at + at * (int64_t)tg_type_size(s->type), s->type,
-             rows, s->classes, s->classes);
-    beside(&c->x, s->f->x);
-    beside(&c->logits, s->f->x);
-    beside(&c->dlogits, s->f->x);
-}
-
 static tg_status project(void *state, int64_t first, int64_t rows)
 {
     const run_state *s = state;
-    chunk c;
-    set_chunk(s, &c, first, rows);
+    fused_linear_chunk c;
+    fused_linear_chunk_at(&s->l, &c, first, rows);
     const tg_tensor *bias = s->f->bias;
     if (bias)
         TG_TRY(tg_sum_rows_backward(s->l.ctx,
@@ -58,21 +31,27 @@ static tg_status project(void *state, int64_t first, int64_t rows)
             .a = &c.x.t, .b = s->f->weight, .c = &c.logits.t, .trans_b = 1, .beta = bias ? 1 : 0});
 }
 
-/* A result of rows [first, first + rows), or of the chunk; NULL if nobody asks for it. */
-static tg_tensor *result(const run_state *s, const chunk *c, int which, const tg_tensor *t, view *v)
+/* A result of the chunk, or with the reduction none of each of its rows; NULL if nobody asks for
+ * it. */
+static tg_tensor *result(const run_state *s, const fused_linear_chunk *c, int which,
+                         const tg_tensor *t, view *v)
 {
     if (s->f->reduction == TG_NONE)
         return part(v, t, c->first, c->rows);
-    set_vector(v, s->results + which * s->l.parts + fused_linear_part(&s->l, c->first), TG_F32, 1);
-    return t ? beside(v, t) : NULL;
+    return t ? fused_linear_result(&s->l, v, which, c->first) : NULL;
 }
 
+/* What cross_entropy sees of the chunk. */
+typedef struct loss_views {
+    view target, lse, loss, z_loss, accuracy, predicted, dloss;
+} loss_views;
+
 /* What both directions of cross_entropy are given. D and n of a mean are those of all rows. */
-#define LOSS_ARGS(s, c)                                                                            \
-    .logits = &(c)->logits.t, .target = part(&(c)->target, (s)->f->target, (c)->first, (c)->rows), \
+#define LOSS_ARGS(s, c, v)                                                                         \
+    .logits = &(c)->logits.t, .target = part(&(v)->target, (s)->f->target, (c)->first, (c)->rows), \
     .batch_target = (s)->l.parts > 1 ? (s)->f->target : NULL,                                      \
     .class_weight = (s)->f->class_weight,                                                          \
-    .dloss = (s)->f->reduction == TG_NONE ? part(&(c)->dloss, (s)->l.dloss, (c)->first, (c)->rows) \
+    .dloss = (s)->f->reduction == TG_NONE ? part(&(v)->dloss, (s)->l.dloss, (c)->first, (c)->rows) \
                                           : (s)->l.dloss,                                          \
     .ignore_index = TG_VALUE((s)->f->ignore_index), .reduction = (s)->f->reduction,                \
     .label_smoothing = (s)->f->smoothing, .lse_square_scale = (s)->f->z,                           \
@@ -84,37 +63,38 @@ static tg_status run_loss(void *state, int64_t first, int64_t rows)
 {
     const run_state *s = state;
     const flce *f = s->f;
-    chunk c;
-    set_chunk(s, &c, first, rows);
-    tg_tensor *dlogits = s->gradients ? &c.dlogits.t : NULL;
+    fused_linear_chunk c;
+    loss_views v;
+    fused_linear_chunk_at(&s->l, &c, first, rows);
+    tg_tensor *dlogits = s->l.gradients ? &c.dlogits.t : NULL;
     if (f->saved)
         return tg_cross_entropy_backward(
-            s->l.ctx, &(tg_cross_entropy_backward_args){LOSS_ARGS(s, &c),
-                                                        .lse = part(&c.lse, f->saved, first, rows),
+            s->l.ctx, &(tg_cross_entropy_backward_args){LOSS_ARGS(s, &c, &v),
+                                                        .lse = part(&v.lse, f->saved, first, rows),
                                                         .dlogits = dlogits});
     return tg_cross_entropy_forward(
         s->l.ctx,
         &(tg_cross_entropy_forward_args){
-            LOSS_ARGS(s, &c), .loss = result(s, &c, LOSS, f->loss, &c.loss),
-            .z_loss = result(s, &c, Z_LOSS, f->z_loss, &c.z_loss),
-            .accuracy = result(s, &c, ACCURACY, f->accuracy, &c.accuracy),
-            .lse = part(&c.lse, f->lse, first, rows),
-            .predicted = part(&c.predicted, f->predicted, first, rows), .dlogits = dlogits});
+            LOSS_ARGS(s, &c, &v), .loss = result(s, &c, LOSS, f->loss, &v.loss),
+            .z_loss = result(s, &c, Z_LOSS, f->z_loss, &v.z_loss),
+            .accuracy = result(s, &c, ACCURACY, f->accuracy, &v.accuracy),
+            .lse = part(&v.lse, f->lse, first, rows),
+            .predicted = part(&v.predicted, f->predicted, first, rows), .dlogits = dlogits});
 }
 
 static tg_status add_gradients(void *state, int64_t first, int64_t rows)
 {
     const run_state *s = state;
     const flce *f = s->f;
-    chunk c;
-    set_chunk(s, &c, first, rows);
+    fused_linear_chunk c;
     view sums;
-    if (!s->gradients)
+    if (!s->l.gradients)
         return TG_OK;
-    TG_TRY(fused_linear_gradients(&s->l, first, &c.x, &c.dlogits));
+    fused_linear_chunk_at(&s->l, &c, first, rows);
+    TG_TRY(fused_linear_gradients(&s->l, &c));
     if (!f->dbias)
         return TG_OK;
-    set_vector(&sums, s->sum_bias, TG_F32, s->classes);
+    set_vector(&sums, s->sum_bias, TG_F32, s->l.classes);
     return tg_sum_rows_forward(
         s->l.ctx,
         &(tg_sum_rows_forward_args){.x = &c.dlogits.t,
@@ -142,7 +122,7 @@ static double scale_of(const run_state *s)
 {
     const tg_tensor *dloss = s->l.dloss;
     const int large = s->f->reduction == TG_MEAN ? 12 : 8;
-    if (s->type != TG_F16)
+    if (tg_type_of(s->l.x) != TG_F16)
         return 1;
     if (s->l.factor) {
         const int room = 14 - ilogb(sqrt((double)tg_numel(dloss)));
@@ -152,55 +132,24 @@ static double scale_of(const run_state *s)
     return most > 0 && most < INFINITY ? ldexp(1, large - ilogb(most)) : 1;
 }
 
-/* All memory of the call but that of its parts. */
-static tg_status allocate(run_state *s)
-{
-    const flce *f = s->f;
-    const int narrow = s->gradients && s->type != TG_F32;
-    fused_linear_cut(&s->l, s->classes * (narrow ? 6 : 4), f->chunk_bytes);
-    const int64_t logits = fused_linear_lines(s->l.rows * s->classes * 4),
-                  dlogits = narrow ? fused_linear_lines(s->l.rows * s->classes * 2) : 0,
-                  sets = (logits + dlogits) * (1 + s->l.beside);
-    s->memory = tg_workspace_beside(s->l.ctx, f->x, (size_t)(sets + RESULTS * s->l.parts * 4));
-    if (!s->memory)
-        return TG_ENOMEM;
-    s->set_bytes = logits + dlogits;
-    s->dlogits_at = narrow ? logits : 0;
-    s->results = (float *)(s->memory + sets);
-    TG_TRY(fused_linear_upstream(&s->l));
-    TG_TRY(fused_linear_sums(&s->l, f->dbias, &s->sum_bias));
-    return fused_linear_sums(&s->l, f->dweight, &s->l.sum_weight);
-}
-
 static tg_status finish(void *state)
 {
     const run_state *s = state;
     const flce *f = s->f;
     tg_tensor *const results[RESULTS] = {f->loss, f->z_loss, f->accuracy};
-    TG_TRY(fused_linear_add_up(&s->l, s->sum_bias, 1, s->l.factor, f->dbias, f->accumulate));
-    for (int i = 0; i < RESULTS && f->reduction != TG_NONE; i++) {
-        view one;
-        TG_TRY(fused_linear_add_up(&s->l, s->results + i * s->l.parts, s->l.parts, NULL,
-                                   part(&one, results[i], 0, 1), 0));
-    }
+    TG_TRY(fused_linear_round(&s->l, s->sum_bias, f->dbias, f->accumulate));
+    for (int i = 0; i < RESULTS && f->reduction != TG_NONE; i++)
+        TG_TRY(fused_linear_add_up(&s->l, i, results[i]));
     return TG_OK;
 }
 
 static tg_status run(tg_ctx *ctx, const flce *f)
 {
-    run_state s = {.l = {.ctx = ctx,
-                         .x = f->x,
-                         .weight = f->weight,
-                         .dx = f->dx,
-                         .dweight = f->dweight,
-                         .accumulate = f->accumulate,
-                         .dloss = f->dloss,
-                         .split = 1},
-                   .f = f,
-                   .classes = f->weight->shape[0],
-                   .type = tg_type_of(f->x),
-                   .gradients = f->dx || f->dweight || f->dbias};
-    TG_TRY(allocate(&s));
+    run_state s = {.l = {FUSED_LINEAR(f), .ctx = ctx, .gradients = f->dx || f->dweight || f->dbias,
+                         .logits = 1, .results = RESULTS, .split = 1},
+                   .f = f};
+    TG_TRY(fused_linear_begin(&s.l, f->chunk_bytes));
+    TG_TRY(fused_linear_sums(&s.l, f->dbias, &s.sum_bias));
     s.l.scale = scale_of(&s);
     const fused_linear_steps steps = {project, run_loss, add_gradients, finish};
     return fused_linear_run(&s.l, &steps, &s);
