@@ -82,32 +82,6 @@ SIMD_INLINE int map_heads_agree(el e, int outs, char *const *out, int64_t n)
     return agree;
 }
 
-SIMD_INLINE void map_items(el e, map_kernel kernel, int ins, int outs, const void *by,
-                           const map_job *j, int64_t begin, int64_t end)
-{
-    for (int64_t item = begin; item < end; item++) {
-        const piece p = piece_at(&j->all, item);
-        for (int64_t row = p.row; row < p.end; row++) {
-            char *at[2 * MAP_MOST];
-            for (int k = 0; k < ins + outs; k++)
-                at[k] = row_at(&j->at[k], row) + p.first * el_size(e);
-            if (j->stream && map_heads_agree(e, outs, at + ins, p.n))
-                map_piece(e, 1, kernel, ins, outs, by, at, p.n);
-            else
-                map_piece(e, 0, kernel, ins, outs, by, at, p.n);
-        }
-    }
-    if (j->stream)
-        v_fence();
-}
-
-/* The items [begin, end) of a map_job: what the family's range function does. */
-SIMD_INLINE void map_chunk(map_kernel kernel, int ins, int outs, const void *by, const map_job *j,
-                           int64_t begin, int64_t end)
-{
-    EL_SPECIALIZE(j->type, map_items, kernel, ins, outs, by, j, begin, end);
-}
-
 /* ---- operands that alternate in one tensor ---- */
 
 /* The second of two that alternate, which goes with the first. */
@@ -151,9 +125,11 @@ SIMD_INLINE void map_neighbours(el e, map_kernel kernel, int ins, int outs, int 
     }
 }
 
-SIMD_INLINE void map_items_of_neighbours(el e, map_kernel kernel, int ins, int outs, int in_first,
-                                         int out_first, const void *by, const map_job *j,
-                                         int64_t begin, int64_t end)
+/* ---- the items of a job ---- */
+
+/* in_first, out_first: as above. */
+SIMD_INLINE void map_items(el e, map_kernel kernel, int ins, int outs, int in_first, int out_first,
+                           const void *by, const map_job *j, int64_t begin, int64_t end)
 {
     for (int64_t item = begin; item < end; item++) {
         const piece p = piece_at(&j->all, item);
@@ -161,17 +137,30 @@ SIMD_INLINE void map_items_of_neighbours(el e, map_kernel kernel, int ins, int o
             char *at[2 * MAP_MOST];
             for (int k = 0; k < ins + outs; k++)
                 at[k] = row_at(&j->at[k], row) + (p.first << j->neighbours[k]) * el_size(e);
-            map_neighbours(e, kernel, ins, outs, in_first, out_first, by, at, p.n);
+            if (in_first >= 0 || out_first >= 0)
+                map_neighbours(e, kernel, ins, outs, in_first, out_first, by, at, p.n);
+            else if (j->stream && map_heads_agree(e, outs, at + ins, p.n))
+                map_piece(e, 1, kernel, ins, outs, by, at, p.n);
+            else
+                map_piece(e, 0, kernel, ins, outs, by, at, p.n);
         }
     }
+    if (j->stream)
+        v_fence();
 }
 
+/* The items [begin, end) of a map_job: what the family's range function does. */
 SIMD_INLINE void map_chunk_of_neighbours(map_kernel kernel, int ins, int outs, int in_first,
                                          int out_first, const void *by, const map_job *j,
                                          int64_t begin, int64_t end)
 {
-    EL_SPECIALIZE(j->type, map_items_of_neighbours, kernel, ins, outs, in_first, out_first, by, j,
-                  begin, end);
+    EL_SPECIALIZE(j->type, map_items, kernel, ins, outs, in_first, out_first, by, j, begin, end);
+}
+
+SIMD_INLINE void map_chunk(map_kernel kernel, int ins, int outs, const void *by, const map_job *j,
+                           int64_t begin, int64_t end)
+{
+    map_chunk_of_neighbours(kernel, ins, outs, -1, -1, by, j, begin, end);
 }
 
 /* The range function of a kernel that needs no constants. */
