@@ -98,8 +98,7 @@ static void print_in_words(const char *line, const char *qualifier)
     }
 }
 
-/* Runs the compiler with its messages in words; its exit status, -1: it did not run. */
-static int run_compiler(char *const argv[], const char *qualifier)
+int tool_compile(char *const argv[], int descriptor, void (*read)(FILE *, void *), void *by)
 {
     int ends[2], status = 0;
     if (pipe(ends) != 0) {
@@ -107,25 +106,32 @@ static int run_compiler(char *const argv[], const char *qualifier)
     }
     const pid_t child = fork();
     if (child == 0) {
-        dup2(ends[1], STDERR_FILENO);
+        dup2(ends[1], descriptor);
         close(ends[0]);
         close(ends[1]);
         execvp(argv[0], argv);
         _exit(127);
     }
     close(ends[1]);
-    FILE *messages = fdopen(ends[0], "r");
+    FILE *output = fdopen(ends[0], "r");
+    if (output) {
+        read(output, by);
+        fclose(output);
+    }
+    const int ended = child > 0 && waitpid(child, &status, 0) == child;
+    return output && ended && WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status)
+                                                                              : -1;
+}
+
+/* qualifier: that of print_in_words() */
+static void tell_messages(FILE *messages, void *qualifier)
+{
     char *line = NULL;
     size_t room = 0;
-    while (messages && getline(&line, &room, messages) >= 0) {
+    while (getline(&line, &room, messages) >= 0) {
         print_in_words(line, qualifier);
     }
     free(line);
-    if (messages) {
-        fclose(messages);
-    }
-    const int ended = child > 0 && waitpid(child, &status, 0) == child;
-    return ended && WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
 }
 
 /* gcc's own headers, such as stdint.h: a kernel finds no other of the machine's. */
@@ -176,7 +182,7 @@ static int lint_pointers(char **list, int count)
     list[count + 2] = NULL;
     for (int i = 0; i < SPACES && status == 0; i++) {
         list[count + 1] = (char *)spaces[i].define;
-        status = run_compiler(list, spaces[i].qualifier);
+        status = tool_compile(list, STDERR_FILENO, tell_messages, (char *)spaces[i].qualifier);
     }
     return status;
 }

@@ -2,7 +2,6 @@
  * which needs no declaration, or instructions of the machine that it is compiled on. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tool.h"
@@ -47,46 +46,34 @@ static int report(const char *line, const char *file, int number)
     return found;
 }
 
+typedef struct search {
+    const char *headers;
+    int found;
+} search;
+
 /* The preprocessor's output with macros as they are written, `# number "file"` before what a file
  * has; how much of the kernel's own is foreign. */
-static int read_source(FILE *source, const char *headers)
+static void read_source(FILE *source, void *by)
 {
+    search *of = by;
     char *line = NULL, file[4200] = "";
     size_t room = 0;
-    int found = 0, number = 0, own = 0;
+    int number = 0, own = 0;
     while (getline(&line, &room, source) >= 0) {
         if (sscanf(line, "# %d \"%4199[^\"]\"", &number, file) == 2) {
-            own = file[0] != '<' && strncmp(file, headers, strlen(headers)) != 0 &&
+            own = file[0] != '<' && strncmp(file, of->headers, strlen(of->headers)) != 0 &&
                   !strstr(strrchr(line, '"'), " 3");
             continue;
         }
-        found += own ? report(line, file, number) : 0;
+        of->found += own ? report(line, file, number) : 0;
         number++;
     }
     free(line);
-    return found;
 }
 
 int tool_foreign(char *const compile[], const char *headers)
 {
-    int ends[2], status = 0;
-    if (pipe(ends) != 0) {
-        return -1;
-    }
-    const pid_t child = fork();
-    if (child == 0) {
-        dup2(ends[1], STDOUT_FILENO);
-        close(ends[0]);
-        close(ends[1]);
-        execvp(compile[0], compile);
-        _exit(127);
-    }
-    close(ends[1]);
-    FILE *source = fdopen(ends[0], "r");
-    const int found = source ? read_source(source, headers) : -1;
-    if (source) {
-        fclose(source);
-    }
-    const int ended = child > 0 && waitpid(child, &status, 0) == child;
-    return ended && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? found : -1;
+    search of = {headers, 0};
+    const int status = tool_compile(compile, STDOUT_FILENO, read_source, &of);
+    return status == 0 ? of.found : -1;
 }

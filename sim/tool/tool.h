@@ -18,6 +18,10 @@ int tool_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The value of an option: argv[++*at]; NULL after saying that it is missing. */
 const char *tool_value(int argc, char **argv, int *at);
 
+/* compile.c: runs the compiler; read() is given what it writes to `descriptor`. Its exit status,
+ * -1: it did not run. */
+int tool_compile(char *const argv[], int descriptor, void (*read)(FILE *, void *), void *by);
+
 /* foreign.c: how much of a kernel's own source, as `compile` with -E lets it be read, calls
  * something that no header declares; each is told. headers: the folder of those that may. -1: the
  * compiler did not run. */
