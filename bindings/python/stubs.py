@@ -30,7 +30,8 @@ def schema(definitions):
     """What _core.schema() says of each operator, as far as _table.py asks."""
     def argument(kind, name, rest):
         choices = {"CHOICE": {"no": 0, "yes": 1} if rest == "no_yes" else {"by name": 0}}.get(kind)
-        return {"name": name, "kind": KINDS[kind], "rule": re.split(r"\W", rest)[0], "required": rest == "TG_REQUIRED", "choices": choices}
+        return {"name": name, "kind": KINDS[kind], "rule": re.split(r"\W", rest)[0], "required": rest == "TG_REQUIRED", "choices": choices,
+                "over": rest.rsplit(",", 1)[1].strip() if kind.endswith("_OVER") else None}
     return {name: [argument(*field) for field in fields] for name, fields in operators(definitions)}
 
 

@@ -82,6 +82,9 @@ PyObject *raise_status(tg_status status);
 PyObject *operators_new(PyObject *module);
 /* The shapes of outputs, where tensors are told by their shapes. */
 PyObject *operators_output_shapes(PyObject *module, PyObject *args);
+
+/* ---- arguments.c ---- */
+
 /* Sets the function that makes outputs: allocate(operator, tensors by name, shapes of outputs
  * by name) -> tuple. */
 PyObject *operators_set_allocator(PyObject *module, PyObject *allocate);

@@ -73,7 +73,7 @@ static PyObject *choices_of(const tg_arg_info *arg)
     return dict;
 }
 
-/* An argument as a dict: name, kind, rule (of its type), shape, reads, default,
+/* An argument as a dict: name, kind, rule (of its type), shape, reads, over, default,
  * required, choices. */
 static PyObject *describe_argument(const tg_arg_info *arg)
 {
@@ -84,10 +84,10 @@ static PyObject *describe_argument(const tg_arg_info *arg)
     PyObject *value = arg->required || arg->default_text || !option
                           ? Py_BuildValue("")
                           : PyFloat_FromDouble(arg->value);
-    return Py_BuildValue("{sssssssssisNsisN}", "name", arg->name, "kind",
+    return Py_BuildValue("{sssssssssiszsNsisN}", "name", arg->name, "kind",
                          tg_arg_kind_name(arg->kind), "rule", option ? "" : arg->types->name,
-                         "shape", option ? "" : arg->shape, "reads", arg->reads, "default", value,
-                         "required", arg->required, "choices", choices);
+                         "shape", option ? "" : arg->shape, "reads", arg->reads, "over", arg->over,
+                         "default", value, "required", arg->required, "choices", choices);
 }
 
 static PyObject *schema(PyObject *module, PyObject *none)

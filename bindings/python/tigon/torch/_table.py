@@ -17,8 +17,6 @@ LEFT_OUT = {"gemm": {"beta"}, "batched_gemm": {"beta"}, "cross_entropy": {"grad_
             "fused_linear_cross_entropy": _SLICE}
 # The output whose first size no input tells, the input of forward that has it, and what follows it in the shape of dy.
 ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_backward": ("x", "dx", slice(None))}
-# Optional outputs that are computed whenever an input is given.
-FOLLOWS = {"yk": "k", "dk": "dyk", "dup": "up"}
 # Operators without forward and backward: the gradients of products are products.
 PRODUCTS = ("gemm", "batched_gemm")
 # Families whose inputs autocast lowers, as it does for products in PyTorch; of the others it makes the types one.
@@ -42,7 +40,8 @@ class Operator:
         self.inputs = [a["name"] for a in shown if a["kind"] in ("in", "opt")]
         self.optional = {a["name"] for a in shown if a["kind"] == "opt"}
         self.outputs = [a["name"] for a in shown if a["kind"] in ("out", "out_opt")]
-        self.follows = {n: FOLLOWS[n] for n in self.outputs if FOLLOWS.get(n) in self.inputs}
+        # Optional outputs that are computed whenever the input is given whose memory they may share.
+        self.follows = {a["name"]: a["over"] for a in shown if a["kind"] == "out_opt" and a["over"] in self.optional}
         self.flags = [a["name"] for a in shown if a["kind"] == "out_opt" and a["name"] not in self.follows]
         self.options = [a for a in shown if a["kind"] in ("f64", "i64")]
         self.rules = {a["name"]: a["rule"] for a in arguments}
