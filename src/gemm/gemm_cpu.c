@@ -10,140 +10,9 @@
  *
  * Of a batch, small products are one thread's each, which does all of this by itself.
  */
+#include "gemm_cpu.h"
+
 #include "core/parts.h"
-#include "gemm_matrix.h"
-
-/* A tile's sums and one term's operands fill the vector registers. */
-#if VL == 16
-enum { MR = 14, NV = 2 };
-#elif VL == 8
-enum { MR = 6, NV = 2 };
-#elif SIMD_REGISTERS == 32
-enum { MR = 8, NV = 2 };
-#else
-enum { MR = 4, NV = 2 };
-#endif
-enum {
-    NR = NV * VL,
-    KB = 512,
-    BLOCK_ROWS = 560 / MR * MR,
-    BLOCKS = 2, /* blocks of rows in a step: bounds the workspace */
-    NB = 2048,
-    MB = BLOCKS * BLOCK_ROWS,
-    PACK_WORK = 32 << 10, /* elements of a that are worth a task */
-    TILE_WORK = 1 << 20,  /* multiplications that are worth a task */
-    MANY_TASKS = 64,      /* from so many on, tasks of four panels */
-    LINE = 64,            /* bytes of a cache line */
-    AHEAD = 16,           /* terms between two prefetches */
-};
-
-typedef struct product {
-    tg_ctx *ctx; /* whose threads share it; NULL: this one does it */
-    int64_t m, n, k;
-    matrix a, b, c;
-    float alpha, beta;
-    int64_t most_mb, most_nb, most_kb; /* of a step */
-    float *sums;     /* f32 results of a step while c is of 16 bits and k needs several steps */
-    float *packed_a; /* all panels of the step */
-    float *packed_b; /* two panels a worker */
-    /* the step: results [i0, i0 + mb) x [j0, j0 + nb), terms [p0, p0 + kb) */
-    int64_t i0, j0, p0, mb, nb, kb;
-} product;
-
-/* Floats of a packed panel; one of a leaves room for the vector that runs past its last term. */
-static int64_t panel_a(const product *g)
-{
-    return g->kb * MR + VL;
-}
-
-static int64_t panel_b(const product *g)
-{
-    return g->kb * NR;
-}
-
-/* ---- packing: out[p * width + w] = element of lane w and term p, zero for lanes
- * past `lanes` ---- */
-
-/* Terms are rows in memory: lanes lie side by side. A vector may run past the width: what it
- * writes there is overwritten by the next term's, and the buffers have room behind the last. */
-SIMD_INLINE void pack_rows(el e, const char *src, int64_t ld, int64_t lanes, int64_t terms,
-                           int width, float *out)
-{
-    if (lanes >= (width + VL - 1) / VL * VL) {
-        for (int64_t p = 0; p < terms; p++, src += ld * el_size(e))
-            for (int w = 0; w < width; w += VL)
-                v_store(EL_F32, out, p * width + w, v_load(e, src, w));
-        return;
-    }
-    for (int64_t p = 0; p < terms; p++, src += ld * el_size(e))
-        for (int w = 0; w < width; w += VL) {
-            const int64_t left = lanes - w < 0 ? 0 : lanes - w;
-            const int64_t n = left < width - w ? left : width - w;
-            v_store(EL_F32, out, p * width + w, v_load_n(e, src, w, n < VL ? n : VL, 0.0f));
-        }
-}
-
-/* Lanes are rows in memory: squares of VL x VL are transposed in registers. `whole`, a constant:
- * all rows and terms of the square are there. */
-SIMD_INLINE void pack_square(el e, const char *src, int64_t ld, int whole, int64_t rows,
-                             int64_t terms, int width, float *out)
-{
-    vi square[VL];
-#pragma GCC unroll 16
-    for (int i = 0; i < VL; i++, src += ld * el_size(e)) {
-        square[i] = v_seti(0);
-        if (i < rows)
-            square[i] = (vi)(whole ? v_load(e, src, 0) : v_load_n(e, src, 0, terms, 0.0f));
-    }
-    v_transpose(square);
-#pragma GCC unroll 16
-    for (int i = 0; i < VL; i++)
-        if (whole || i < terms)
-            v_store(EL_F32, out, (int64_t)i * width, (vf)square[i]);
-}
-
-SIMD_INLINE void pack_columns(el e, const char *src, int64_t ld, int64_t lanes, int64_t terms,
-                              int width, float *out)
-{
-    for (int64_t p = 0; p < terms; p += VL)
-        for (int w = 0; w < width; w += VL) {
-            const int most = width - w < VL ? width - w : VL;
-            const int64_t left = lanes - w < 0 ? 0 : lanes - w;
-            const char *from = src + (w * ld + p) * el_size(e);
-            float *to = out + p * width + w;
-            if (left >= most && terms - p >= VL)
-                pack_square(e, from, ld, 1, most, VL, width, to);
-            else
-                pack_square(e, from, ld, 0, left < most ? left : most, min64(terms - p, VL), width,
-                            to);
-        }
-}
-
-SIMD_INLINE void pack_panel(el e, const matrix *m, int terms_are_rows, int64_t lane0, int64_t lanes,
-                            int64_t p0, int64_t terms, int width, float *out)
-{
-    if (terms_are_rows)
-        pack_rows(e, element(m, p0, lane0), m->ld, lanes, terms, width, out);
-    else
-        pack_columns(e, element(m, lane0, p0), m->ld, lanes, terms, width, out);
-}
-
-static void pack_a(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const product *g = arg;
-    for (int64_t i = begin; i < end; i++)
-        EL_SPECIALIZE(g->a.type, pack_panel, &g->a, g->a.trans, g->i0 + i * MR,
-                      min64(g->mb - i * MR, MR > VL ? MR : VL), g->p0, g->kb, MR,
-                      g->packed_a + i * panel_a(g));
-}
-
-/* Terms [p, p + terms) of the panel at column j. */
-static void pack_b(const product *g, int64_t j, int64_t p, int64_t terms, float *out)
-{
-    EL_SPECIALIZE(g->b.type, pack_panel, &g->b, !g->b.trans, g->j0 + j, min64(g->nb - j, NR),
-                  g->p0 + p, terms, NR, out + p * NR);
-}
 
 /* ---- tiles ---- */
 
@@ -179,13 +48,15 @@ SIMD_INLINE void fetch_line(lines *l)
     }
 }
 
-/* What pack_b() reads. */
+/* What gemm_pack_b() reads. */
 static lines lines_of_b(const product *g, int64_t j, int64_t p, int64_t terms)
 {
-    const int64_t cols = min64(g->nb - j, NR), size = el_size(g->b.type);
-    if (g->b.trans)
-        return lines_of(element(&g->b, g->j0 + j, g->p0 + p), cols, terms * size, g->b.ld * size);
-    return lines_of(element(&g->b, g->p0 + p, g->j0 + j), terms, cols * size, g->b.ld * size);
+    const int64_t cols = min64(g->nb - j, NR), size = el_size(g->whole.b.type);
+    if (g->whole.b.trans)
+        return lines_of(element(&g->whole.b, g->j0 + j, g->p0 + p), cols, terms * size,
+                        g->whole.b.ld * size);
+    return lines_of(element(&g->whole.b, g->p0 + p, g->j0 + j), terms, cols * size,
+                    g->whole.b.ld * size);
 }
 
 static void store_part(const task *t, int64_t i, int64_t j, int64_t rows, int64_t cols,
@@ -225,7 +96,7 @@ static void tile(const task *t, const float *a, const float *b, lines *ahead, in
                     sum[r][v] += v_set(a[r]) * bv[v];
         }
     }
-    const vf alpha = v_set(g->alpha);
+    const vf alpha = v_set(g->whole.alpha);
     if (rows == MR && cols == NR && t->to.type == EL_F32 &&
         (!t->from.data || t->from.type == EL_F32)) {
 #pragma GCC unroll 16
@@ -256,7 +127,7 @@ static void compute(void *arg, int64_t begin, int64_t end, int worker)
     const product *g = t->g;
     const int64_t across = ceil_div(g->nb, NR);
     float *b = g->packed_b + worker * 2 * panel_b(g), *next_b = b + panel_b(g);
-    pack_b(g, begin % across * NR, 0, g->kb, b);
+    gemm_pack_b(g, begin % across * NR, 0, g->kb, b);
     for (int64_t n = begin; n < end; n++) {
         const int64_t j = n % across * NR, next_j = (n + 1) % across * NR;
         const int64_t i0 = n / across * t->rows, i1 = min64(i0 + t->rows, g->mb);
@@ -269,7 +140,7 @@ static void compute(void *arg, int64_t begin, int64_t end, int worker)
                 ahead = lines_of_b(g, next_j, p, terms);
             tile(t, g->packed_a + i / MR * panel_a(g), b, &ahead, i, j);
             if (terms > 0)
-                pack_b(g, next_j, p, terms, next_b);
+                gemm_pack_b(g, next_j, p, terms, next_b);
         }
         float *swap = b;
         b = next_b;
@@ -281,27 +152,26 @@ static void compute(void *arg, int64_t begin, int64_t end, int worker)
 
 static void step(const product *g)
 {
-    share_work(g->ctx, ceil_div(g->mb, MR), ceil_div(PACK_WORK, MR * g->kb), pack_a, (void *)g);
+    share_work(g->whole.ctx, ceil_div(g->mb, MR), ceil_div(PACK_WORK, MR * g->kb), gemm_pack_a,
+               (void *)g);
 
-    const place c = {(char *)element(&g->c, g->i0, g->j0), g->c.type, g->c.ld};
-    const place sums = {(char *)g->sums, EL_F32, g->nb};
-    const place none = {0}, between = g->sums ? sums : c;
-    const int first = g->p0 == 0, last = g->p0 + g->kb == g->k;
-    const task t = {g, first ? g->beta != 0.0f ? c : none : between, last ? c : between,
-                    even_part(g->mb, BLOCK_ROWS, MR)};
+    const places p =
+        places_of(&g->whole, g->sums, g->i0, g->j0, g->nb, g->p0 == 0, g->p0 + g->kb == g->whole.k);
+    const task t = {g, p.from, p.to, even_part(g->mb, BLOCK_ROWS, MR)};
     const int64_t tasks = ceil_div(g->mb, t.rows) * ceil_div(g->nb, NR);
     const int64_t worth = ceil_div(TILE_WORK, t.rows * NR * g->kb);
-    share_work(g->ctx, tasks, tasks < MANY_TASKS || worth > 4 ? worth : 4, compute, (void *)&t);
+    share_work(g->whole.ctx, tasks, tasks < MANY_TASKS || worth > 4 ? worth : 4, compute,
+               (void *)&t);
 }
 
 static void run_steps(product *g)
 {
-    for (g->j0 = 0; g->j0 < g->n; g->j0 += g->most_nb)
-        for (g->i0 = 0; g->i0 < g->m; g->i0 += g->most_mb)
-            for (g->p0 = 0; g->p0 < g->k; g->p0 += g->most_kb) {
-                g->mb = min64(g->most_mb, g->m - g->i0);
-                g->nb = min64(g->most_nb, g->n - g->j0);
-                g->kb = min64(g->most_kb, g->k - g->p0);
+    for (g->j0 = 0; g->j0 < g->whole.n; g->j0 += g->most_nb)
+        for (g->i0 = 0; g->i0 < g->whole.m; g->i0 += g->most_mb)
+            for (g->p0 = 0; g->p0 < g->whole.k; g->p0 += g->most_kb) {
+                g->mb = min64(g->most_mb, g->whole.m - g->i0);
+                g->nb = min64(g->most_nb, g->whole.n - g->j0);
+                g->kb = min64(g->most_kb, g->whole.k - g->p0);
                 step(g);
             }
 }
@@ -310,7 +180,7 @@ static void run_steps(product *g)
 
 typedef struct batch {
     const tg_gemm_args *args;
-    product sizes;                           /* of each product, without matrices and memory */
+    product sizes;                           /* of the first product, without memory */
     int64_t floats_a, floats_b, floats_sums; /* memory of a product */
     float *memory; /* of product after product, or of worker after worker */
 } batch;
@@ -318,10 +188,7 @@ typedef struct batch {
 static product product_of(const batch *all, tg_ctx *ctx, int64_t index, int64_t slot)
 {
     product g = all->sizes;
-    g.ctx = ctx;
-    g.a = matrix_of(all->args->a, all->args->trans_a, index);
-    g.b = matrix_of(all->args->b, all->args->trans_b, index);
-    g.c = matrix_of(all->args->c, 0, index);
+    g.whole = gemm_product_of(all->args, ctx, index);
     g.packed_a = all->memory + slot * (all->floats_a + all->floats_b + all->floats_sums);
     g.packed_b = g.packed_a + all->floats_a;
     g.sums = all->floats_sums ? g.packed_b + all->floats_b : NULL;
@@ -339,10 +206,10 @@ static tg_status run_products(tg_ctx *ctx, batch *all)
     product *g = &all->sizes;
     const int64_t threads = tg_ctx_threads(ctx);
     const int alone = one_thread_each(all->args, threads);
-    g->most_mb = even_part(g->m, MB, MR);
-    g->most_nb = even_part(g->n, NB, NR);
-    g->most_kb = even_part(g->k, KB, 4);
-    const int needs_sums = tg_type_of(all->args->c) != TG_F32 && g->most_kb < g->k;
+    g->most_mb = even_part(g->whole.m, MB, MR);
+    g->most_nb = even_part(g->whole.n, NB, NR);
+    g->most_kb = even_part(g->whole.k, KB, 4);
+    const int needs_sums = tg_type_of(all->args->c) != TG_F32 && g->most_kb < g->whole.k;
     all->floats_a = ceil_div(ceil_div(g->most_mb, MR) * (g->most_kb * MR + VL), 16) * 16;
     all->floats_b = (alone ? 1 : threads) * 2 * g->most_kb * NR;
     all->floats_sums = needs_sums ? ceil_div(g->most_mb * g->most_nb, 16) * 16 : 0;
@@ -370,15 +237,11 @@ static void clear(const tg_gemm_args *args)
 
 static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
 {
-    batch all = {.args = args,
-                 .sizes = {.m = gemm_rows(args->c),
-                           .n = gemm_cols(args->c),
-                           .k = gemm_inner(args),
-                           .alpha = (float)args->alpha,
-                           .beta = (float)args->beta}};
+    batch all = {.args = args};
     if (tg_numel(args->c) == 0)
         return TG_OK;
-    if (all.sizes.k > 0)
+    all.sizes.whole = gemm_product_of(args, ctx, 0);
+    if (all.sizes.whole.k > 0)
         return run_products(ctx, &all);
     if (args->beta == 0 && !tg_reserving(ctx))
         clear(args);

@@ -42,6 +42,27 @@ SIMD_INLINE matrix matrix_of(const tg_tensor *t, int64_t trans, int64_t index)
     return (matrix){gemm_data(t, index), (el)tg_el(tg_type_of(t)), trans != 0, gemm_stride(t)};
 }
 
+/* One product of a call: c = alpha a b + beta c. */
+typedef struct gemm_product {
+    tg_ctx *ctx; /* whose threads share it; NULL: this one does it */
+    int64_t m, n, k;
+    matrix a, b, c;
+    float alpha, beta;
+} gemm_product;
+
+static inline gemm_product gemm_product_of(const tg_gemm_args *args, tg_ctx *ctx, int64_t index)
+{
+    return (gemm_product){.ctx = ctx,
+                          .m = gemm_rows(args->c),
+                          .n = gemm_cols(args->c),
+                          .k = gemm_inner(args),
+                          .a = matrix_of(args->a, args->trans_a, index),
+                          .b = matrix_of(args->b, args->trans_b, index),
+                          .c = matrix_of(args->c, 0, index),
+                          .alpha = (float)args->alpha,
+                          .beta = (float)args->beta};
+}
+
 /* 1 if each product of a batch is the work of one thread, with scratch memory of its own: where it
  * has too little work to be shared, or where nearly all threads have something to do until the end.
  * Otherwise all threads work on one after the other. */
@@ -109,6 +130,20 @@ typedef struct place {
     el type;
     int64_t ld;
 } place;
+
+/* Of a step that begins at result (i0, j0) and is the first, or the last, of these results: where
+ * they come from, and go to. sums: nb columns of them, or NULL. */
+typedef struct places {
+    place from, to;
+} places;
+
+static inline places places_of(const gemm_product *p, float *sums, int64_t i0, int64_t j0,
+                               int64_t nb, int first, int last)
+{
+    const place none = {0}, c = {(char *)element(&p->c, i0, j0), p->c.type, p->c.ld};
+    const place between = sums ? (place){(char *)sums, EL_F32, nb} : c;
+    return (places){first ? p->beta != 0.0f ? c : none : between, last ? c : between};
+}
 
 SIMD_INLINE char *at(const place *p, int64_t i, int64_t j)
 {
