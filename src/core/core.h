@@ -11,18 +11,35 @@
 
 enum { MAX_IMPLS = 4096, MAX_BACKENDS = 64, MAX_ROUTE = 32, NAME_SIZE = 32 };
 
-/* ---- dispatch.c: typed calls behind untyped pointers, expanded from ops.def ---- */
+/* ---- calls.c: typed calls behind untyped pointers, expanded from ops.def ---- */
 
 typedef struct op_calls {
     tg_status (*run)(const tg_impl *impl, tg_ctx *ctx, const void *args);
     int (*accepts)(const tg_impl *impl, const void *args);
 } op_calls;
 extern const op_calls tg_op_calls[TG_OP_COUNT];
+/* What no schema says; NULL: nothing. */
+extern tg_status (*const tg_family_checks[TG_OP_COUNT])(const void *args);
 /* Functions of the type tg_<op>_fn: the default, whatever backends are overlaid. */
 extern void (*const tg_default_calls[TG_OP_COUNT])(void);
 
+/* ---- dispatch.c ---- */
+
+/* As the caller gave them. */
+tg_status tg_call_of(tg_ctx *ctx, int op, const void *args);
 /* args are resolved. */
 tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args);
+/* By the CPU's implementations, for one that passes on what it does not take. */
+tg_status tg_run_default(tg_ctx *ctx, int op, const void *args);
+
+/* ---- unsupported.c ---- */
+
+/* 1 if core, or the device's backend, can convert these tensors. */
+int tg_can_convert(const tg_ctx *ctx, int op, const void *args);
+/* Of tensors in device memory: TG_OK, or what would have to be converted and cannot. */
+tg_status tg_check_on_device(const tg_ctx *ctx, int op, const void *args, int device_type);
+/* No implementation ran: on the host, if that is asked for, or an error. */
+tg_status tg_no_impl(tg_ctx *ctx, int op, const void *args, int device_type);
 
 /* ---- registry.c, registry_find.c ---- */
 

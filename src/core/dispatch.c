@@ -1,51 +1,15 @@
-/* Every call: resolve its options, check, choose an implementation, run it. The typed parts are
- * expanded from ops.def. */
+/* Every call: resolve its options, check, choose an implementation, run it. */
 #include <string.h>
-#include <time.h>
 
 #include "core/core.h"
 #include "core/parts.h"
-
-/* The checks of families, for what no schema says: checks.inc lists the operators that have one. */
-#define TG_CHECK(op)                                     \
-    tg_status tg_check_##op(const tg_##op##_args *args); \
-    static tg_status check_##op(const void *args)        \
-    {                                                    \
-        return tg_check_##op(args);                      \
-    }
-#include "checks.inc"
-#undef TG_CHECK
-
-static tg_status (*const family_checks[TG_OP_COUNT])(const void *args) = {
-#define TG_CHECK(op) [TG_OP_##op] = check_##op,
-#include "checks.inc"
-#undef TG_CHECK
-};
-
-#define TG_OP(op, fields)                                                         \
-    static tg_status run_##op(const tg_impl *impl, tg_ctx *ctx, const void *args) \
-    {                                                                             \
-        return impl->run.op(ctx, args);                                           \
-    }                                                                             \
-    static int accepts_##op(const tg_impl *impl, const void *args)                \
-    {                                                                             \
-        return impl->accepts.op(args);                                            \
-    }
-#include "tigon/ops.def"
-#undef TG_OP
-
-const op_calls tg_op_calls[TG_OP_COUNT] = {
-#define TG_OP(op, fields) {run_##op, accepts_##op},
-#include "tigon/ops.def"
-#undef TG_OP
-};
 
 static inline tg_status check(int op, const void *args, int *device_type)
 {
     TG_TRY(tg_check_schema(op, args, device_type));
     TG_TRY(tg_check_types(op, args));
     TG_TRY(tg_check_shapes(op, args));
-    return family_checks[op] ? family_checks[op](args) : TG_OK;
+    return tg_family_checks[op] ? tg_family_checks[op](args) : TG_OK;
 }
 
 /* The type T of a problem, as a bit. */
@@ -64,22 +28,12 @@ static int accepts(const reg_impl *impl, const void *args)
            (!(impl->impl.needs & TG_CPU_AMX) || tg_cpu_permit_tiles());
 }
 
-/* Core cannot read device memory: what it would have to convert there it does not, unless the
- * device's backend does. */
-static int can_convert(const tg_ctx *ctx, int op, const void *args)
-{
-    const tg_tensor *const *slots = args;
-    const tg_backend *memory = tg_ctx_memory(ctx);
-    return slots[tg_op_tensors(op)->main]->device.device_type == TG_DEVICE_CPU ||
-           (memory && memory->convert);
-}
-
 /* Plans what an implementation would see of arguments as a caller gives them. 0: it does not take
  * them, or they cannot be converted. */
 static int plan_for(const tg_ctx *ctx, const reg_impl *impl, const void *args, conversions *c)
 {
     tg_plan_conversions(c, impl->op, args, !(impl->impl.takes & TG_TAKES_PLANES));
-    return (c->count == 0 || can_convert(ctx, impl->op, args)) && accepts(impl, c->slots);
+    return (c->count == 0 || tg_can_convert(ctx, impl->op, args)) && accepts(impl, c->slots);
 }
 
 /* A message from within a call begins with the operator that was called, also if it comes from a
@@ -155,30 +109,6 @@ static __attribute__((noinline)) tg_status reserve(tg_ctx *ctx, const reg_impl *
     return is_default ? run_impl(ctx, impl, args) : TG_OK;
 }
 
-/* Nothing ran. */
-static __attribute__((noinline)) tg_status no_impl(tg_ctx *ctx, int op, const void *args,
-                                                   int device_type)
-{
-    const impl_list *list = tg_ctx_list(ctx, op);
-    const char *name = tg_ops[op].name;
-    const int on_device = device_type != TG_DEVICE_CPU;
-    if (on_device && ctx->fallback == TG_FALLBACK_HOST)
-        return tg_run_on_host(ctx, op, args);
-    if (list)
-        return tg_fail(TG_EUNSUPPORTED, "%s: no implementation of %s (%s) runs this problem on %s",
-                       name, list->words, list->who, tg_device_words(device_type).text);
-    if (on_device)
-        return tg_fail(
-            TG_EUNSUPPORTED,
-            "%s: no implementation of device %s runs this problem; TIGON_FALLBACK=host, or "
-            "tg_ctx_set_fallback, would run it on the CPU",
-            name, tg_device_words(device_type).text);
-    return tg_fail(TG_EUNSUPPORTED,
-                   "%s: strict (TIGON_STRICT, tg_ctx_set_strict), and no implementation of device "
-                   "%s runs this problem",
-                   name, ctx->device);
-}
-
 static inline tg_status run_or_reserve(tg_ctx *ctx, const reg_impl *impl, const void *args)
 {
     return TG_LIKELY(!ctx->reserving) ? run(ctx, impl, args) : reserve(ctx, impl, args);
@@ -186,7 +116,7 @@ static inline tg_status run_or_reserve(tg_ctx *ctx, const reg_impl *impl, const 
 
 /* ---- the default, for implementations that pass on what they do not take ---- */
 
-static tg_status run_default(tg_ctx *ctx, int op, const void *args)
+tg_status tg_run_default(tg_ctx *ctx, int op, const void *args)
 {
     static const char *const vendors[] = {"cpu", "ref"};
     for (int k = 0; k < 2; k++) {
@@ -204,20 +134,6 @@ static tg_status run_default(tg_ctx *ctx, int op, const void *args)
     return tg_fail(TG_EUNSUPPORTED, "%s: no default implementation runs this problem",
                    tg_ops[op].name);
 }
-
-#define TG_OP(op, fields)                                                  \
-    static tg_status default_##op(tg_ctx *ctx, const tg_##op##_args *args) \
-    {                                                                      \
-        return run_default(ctx, TG_OP_##op, args);                         \
-    }
-#include "tigon/ops.def"
-#undef TG_OP
-
-void (*const tg_default_calls[TG_OP_COUNT])(void) = {
-#define TG_OP(op, fields) (void (*)(void)) default_##op,
-#include "tigon/ops.def"
-#undef TG_OP
-};
 
 static inline tg_status run_first(tg_ctx *ctx, const route *r, const void *args)
 {
@@ -253,31 +169,6 @@ static tg_status run_converted(tg_ctx *ctx, const reg_impl *const *impls, int co
     return status;
 }
 
-/* Of arguments in device memory: says what would have to be converted, and cannot. */
-static tg_status check_on_device(const tg_ctx *ctx, int op, const void *args, int device_type)
-{
-    conversions c;
-    if (can_convert(ctx, op, args))
-        return TG_OK;
-    tg_plan_conversions(&c, op, args, 0);
-    if (c.count == 0)
-        return TG_OK;
-    const conversion *x = c.at;
-    const tg_arg_info *arg = &tg_ops[op].args[x->slot->slot];
-    if (tg_type_of(x->given) != tg_type_of(&x->seen))
-        return tg_fail(
-            TG_EUNSUPPORTED,
-            "%s: %s is of type %s in memory of %s, expected %s: its backend converts no others",
-            tg_ops[op].name, arg->name, tg_type_name(tg_type_of(x->given)),
-            tg_device_words(device_type).text, tg_type_name(tg_type_of(&x->seen)));
-    return tg_fail(
-        TG_EUNSUPPORTED,
-        "%s: the strides of %s are not of the layout \"%s\" in memory of %s: its backend "
-        "copies no others",
-        tg_ops[op].name, arg->name, tg_arg_layout_name(arg->layout),
-        tg_device_words(device_type).text);
-}
-
 tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
 {
     if (__builtin_expect(!ctx, 0))
@@ -294,16 +185,16 @@ tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
     if (TG_LIKELY(tg_is_canonical(op, args))) {
         status = run_first(ctx, r, args);
     } else {
-        status = on_device ? check_on_device(ctx, op, args, device_type) : TG_OK;
+        status = on_device ? tg_check_on_device(ctx, op, args, device_type) : TG_OK;
         if (status == TG_OK)
             status = run_converted(ctx, r->impls, r->count, args);
         else if (ctx->fallback != TG_FALLBACK_HOST)
             return status;
     }
-    return TG_LIKELY(status != TG_EUNSUPPORTED) ? status : no_impl(ctx, op, args, device_type);
+    return TG_LIKELY(status != TG_EUNSUPPORTED) ? status : tg_no_impl(ctx, op, args, device_type);
 }
 
-static inline tg_status call(tg_ctx *ctx, int op, const void *args)
+tg_status tg_call_of(tg_ctx *ctx, int op, const void *args)
 {
     uint64_t copy[MAX_ARGS];
     return tg_dispatch(ctx, op, tg_resolve_options(op, args, copy));
@@ -314,7 +205,7 @@ tg_status tg_call(tg_ctx *ctx, int op, const void *args)
     if (op < 0 || op >= TG_OP_COUNT)
         return tg_fail(TG_ENOTFOUND, "tg_call: there is no operator %d, expected 0 to %d", op,
                        TG_OP_COUNT - 1);
-    return call(ctx, op, args);
+    return tg_call_of(ctx, op, args);
 }
 
 tg_status tg_check(int op, const void *args)
@@ -365,18 +256,8 @@ tg_status tg_impl_run(tg_ctx *ctx, int impl, const void *args)
                        r->info.full_name, tg_device_words(device_type).text,
                        tg_device_words(tg_registry_backend(r->backend)->table.device_type).text);
     if (device_type != TG_DEVICE_CPU)
-        TG_TRY(check_on_device(ctx, r->op, args, device_type));
+        TG_TRY(tg_check_on_device(ctx, r->op, args, device_type));
     if (!takes(ctx, r, args))
         return tg_fail(TG_EUNSUPPORTED, "%s does not accept this problem", r->info.full_name);
     return tg_is_canonical(r->op, args) ? run(ctx, r, args) : run_converted(ctx, &r, 1, args);
 }
-
-/* ---- the public entry points ---- */
-
-#define TG_OP(op, fields)                                      \
-    tg_status tg_##op(tg_ctx *ctx, const tg_##op##_args *args) \
-    {                                                          \
-        return call(ctx, TG_OP_##op, args);                    \
-    }
-#include "tigon/ops.def"
-#undef TG_OP
