@@ -161,6 +161,21 @@ static int every_family(const catalogue *cat, int type, const char *folder)
     return status;
 }
 
+/* The operators that begin like `name`. */
+static int one_name(const cli_usage *usage, const catalogue *cat, int type, char *name,
+                    doc_format format, const char *file)
+{
+    report *r = calloc(1, sizeof *r);
+    if (!r)
+        return fprintf(stderr, "tigon report: out of memory\n"), 1;
+    *r = (report){.cat = cat, .type = type};
+    int status = find_operators(usage, name, r);
+    if (!status)
+        status = make(r, name, format, file);
+    free(r);
+    return status;
+}
+
 int command_report(int argc, char **argv)
 {
     int markdown = 0, as_json = 0, all = 0;
@@ -214,13 +229,9 @@ int command_report(int argc, char **argv)
         setenv("TIGON_SOC", soc, 1);
     if (all)
         return every_family(cat, id, file);
-    report *r = calloc(1, sizeof *r);
-    if (!r)
-        return fprintf(stderr, "tigon report: out of memory\n"), 1;
-    *r = (report){.cat = cat, .type = id};
-    int status = find_operators(&usage, argv[1], r);
-    if (!status)
-        status = make(r, argv[1], as_json ? DOC_JSON : markdown ? DOC_MARKDOWN : DOC_TEXT, file);
-    free(r);
-    return status;
+    return one_name(&usage, cat, id, argv[1],
+                    as_json    ? DOC_JSON
+                    : markdown ? DOC_MARKDOWN
+                               : DOC_TEXT,
+                    file);
 }
