@@ -10,7 +10,7 @@
 #define CUDA_FLASH_ATTENTION_BACKWARD_CUH
 
 #include "flash_attention_launch.cuh"
-#include "flash_attention_tile.cuh"
+#include "flash_attention_products.cuh"
 
 enum { FLASH_DQ = 1, FLASH_DK = 2, FLASH_DV = 4 };
 
@@ -57,34 +57,50 @@ __device__ __forceinline__ void flash_deltas(float (&delta)[MT][2], const char *
     }
 }
 
-template <class T, int D, int MAKES>
-__global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREADS, 2)
-    flash_backward_kernel(const __grid_constant__ flash_problem p)
-{
-    constexpr bool OF_KEYS = MAKES != FLASH_DQ, SCORES = MAKES & (FLASH_DQ | FLASH_DK);
-    constexpr bool VALUES = MAKES & FLASH_DV;
+/* Where a block's memory and its rows are, and the columns that some row sees: of one head, or of
+ * each of a group. Key j is seen by the queries i > j - end. */
+template <class T, int D, bool OF_KEYS> struct flash_block {
     using C = flash_backward<T, D, OF_KEYS>;
-    extern __shared__ __align__(1024) char memory[];
-    const uint32_t own_a = shared_address(memory), own_b = own_a + C::OWN, stages = own_b + C::OWN;
-    const uint32_t rows_of_columns = stages + 4 * C::TILE;
-    const int rows = OF_KEYS ? p.keys : p.queries, row_heads = OF_KEYS ? p.key_heads : p.heads;
-    const int tiles = (rows + C::ROWS - 1) / C::ROWS;
-    const int place = blockIdx.x % tiles; /* blocks that see most come first */
-    const int row = (OF_KEYS ? place : tiles - 1 - place) * C::ROWS;
-    const int h = blockIdx.x / tiles % row_heads, b = blockIdx.x / tiles / row_heads;
-    const int own = threadIdx.x / 32 * 16 * C::MT, lane = lane_id();
-    const int left = rows - row - own;
+    uint32_t own_a, own_b, stages, rows_of_columns;
+    int rows, row, h, b; /* all rows, and the block's first; its head and entry of the batch */
+    int own, left;       /* the warp's first row, and how many are there from it on */
+    int first, last, steps, all_steps;
 
-    /* The columns that some row sees, of one head, or of each of a group. Key j is seen by the
-     * queries i > j - end. */
-    const int first = OF_KEYS ? max(0, row + 1 - p.end) : 0;
-    const int last = OF_KEYS ? p.queries : min(p.keys, row + C::ROWS - 1 + p.end);
-    const int steps = last > first ? (last - first + C::COLUMNS - 1) / C::COLUMNS : 0;
-    const int all_steps = OF_KEYS ? steps * p.group : steps;
+    __device__ __forceinline__ flash_block(const flash_problem &p, uint32_t memory)
+        : own_a(memory), own_b(own_a + C::OWN), stages(own_b + C::OWN),
+          rows_of_columns(stages + 4 * C::TILE), rows(OF_KEYS ? p.keys : p.queries)
+    {
+        const int row_heads = OF_KEYS ? p.key_heads : p.heads;
+        const int tiles = (rows + C::ROWS - 1) / C::ROWS;
+        const int place = blockIdx.x % tiles; /* blocks that see most come first */
+        row = (OF_KEYS ? place : tiles - 1 - place) * C::ROWS;
+        h = blockIdx.x / tiles % row_heads;
+        b = blockIdx.x / tiles / row_heads;
+        own = threadIdx.x / 32 * 16 * C::MT;
+        left = rows - row - own;
+        first = OF_KEYS ? max(0, row + 1 - p.end) : 0;
+        last = OF_KEYS ? p.queries : min(p.keys, row + C::ROWS - 1 + p.end);
+        steps = last > first ? (last - first + C::COLUMNS - 1) / C::COLUMNS : 0;
+        all_steps = OF_KEYS ? steps * p.group : steps;
+    }
 
-    const auto load = [&](int step) {
+    __device__ __forceinline__ int column_of(int step) const
+    {
+        return first + step % steps * C::COLUMNS;
+    }
+
+    __device__ __forceinline__ void load_rows(const flash_problem &p, bool scores) const
+    {
+        const flash_view &x = OF_KEYS ? p.k : p.q, &y = OF_KEYS ? p.v : p.dy;
+        load_tile<T, D, C::ROWS, C::THREADS>(own_a, x.at(b, h, row), x.row, rows - row, p.d);
+        if (scores)
+            load_tile<T, D, C::ROWS, C::THREADS>(own_b, y.at(b, h, row), y.row, rows - row, p.d);
+    }
+
+    __device__ __forceinline__ void load_columns(const flash_problem &p, int step) const
+    {
         const uint32_t stage = stages + step % 2 * 2 * C::TILE;
-        const int column = first + step % steps * C::COLUMNS;
+        const int column = column_of(step);
         const int column_head = OF_KEYS ? h * p.group + step / steps : h / p.group;
         const flash_view &x = OF_KEYS ? p.q : p.k, &y = OF_KEYS ? p.dy : p.v;
         load_tile<T, D, C::COLUMNS, C::THREADS>(stage, x.at(b, column_head, column), x.row,
@@ -96,98 +112,146 @@ __global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREA
                 rows_of_columns + step % 2 * C::OF_COLUMNS + threadIdx.x * (int)sizeof(flash_row),
                 p.rows + ((int64_t)b * p.heads + column_head) * p.queries + column + threadIdx.x,
                 (int)threadIdx.x < last - column);
-    };
-    const flash_view &rows_a = OF_KEYS ? p.k : p.q, &rows_b = OF_KEYS ? p.v : p.dy;
-    load_tile<T, D, C::ROWS, C::THREADS>(own_a, rows_a.at(b, h, row), rows_a.row, rows - row, p.d);
-    if (SCORES)
-        load_tile<T, D, C::ROWS, C::THREADS>(own_b, rows_b.at(b, h, row), rows_b.row, rows - row,
-                                             p.d);
+    }
+};
+
+/* lse and delta of the warp's queries, which the kernels for dk and dv read. */
+template <class T, int D, class BLOCK, int MT>
+__device__ __forceinline__ void flash_rows_of_queries(const flash_problem &p, const BLOCK &o,
+                                                      const char *dy, float (&lse)[MT][2],
+                                                      float (&delta)[MT][2])
+{
+    const int lane = lane_id();
+    flash_deltas<T, D>(delta, dy, o.own, p.y.at(o.b, o.h, o.row + o.own), p.y.row, o.left, p.d);
+#pragma unroll
+    for (int i = 0; i < 2 * MT; i++) {
+        const int r = i * 8 + lane / 4;
+        const int64_t at = ((int64_t)o.b * p.heads + o.h) * p.queries + o.row + o.own + r;
+        const float saved = r < o.left ? p.lse[at] : 0;
+        lse[i / 2][i % 2] = saved == -CUDART_INF_F ? CUDART_INF_F : saved / LN_2;
+        if (lane % 4 == 0 && r < o.left)
+            p.rows[at] = make_float2(lse[i / 2][i % 2], delta[i / 2][i % 2]);
+    }
+}
+
+/* What two columns of a thread have, or the thread's rows: element i of a fragment's four. */
+__device__ __forceinline__ float flash_lse(bool of_keys, const float (&rows)[2],
+                                           const float4 &columns, int i)
+{
+    return !of_keys ? rows[i / 2] : i % 2 ? columns.z : columns.x;
+}
+
+__device__ __forceinline__ float flash_delta(bool of_keys, const float (&rows)[2],
+                                             const float4 &columns, int i)
+{
+    return !of_keys ? rows[i / 2] : i % 2 ? columns.w : columns.y;
+}
+
+/* s becomes exp(scale s - lse), and 0 where a row does not see the column; whole: it sees all. */
+template <class T, bool OF_KEYS, class BLOCK, int MT, int NT>
+__device__ __forceinline__ void flash_weigh(float (&s)[MT][NT][4], const flash_problem &p,
+                                            const BLOCK &o, const float (&lse)[MT][2],
+                                            const float4 (&of_columns)[NT], int column, bool whole)
+{
+    const int lane = lane_id();
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float shift = flash_lse(OF_KEYS, lse[m], of_columns[n], i);
+                s[m][n][i] = power_of_2(fmaf(s[m][n][i], p.factor, P_EXPONENT<T> - shift));
+                const int r = o.row + o.own + m * 16 + i / 2 * 8 + lane / 4;
+                const int c = column + n * 8 + lane % 4 * 2 + i % 2;
+                if (!whole && (c >= o.last || (OF_KEYS ? r >= c + p.end : c >= r + p.end)))
+                    s[m][n][i] = 0;
+            }
+}
+
+/* ds, which is dy v^T, becomes s (ds - delta). */
+template <class T, bool OF_KEYS, int MT, int NT>
+__device__ __forceinline__ void flash_differ(float (&ds)[MT][NT][4], const float (&s)[MT][NT][4],
+                                             const float (&delta)[MT][2],
+                                             const float4 (&of_columns)[NT])
+{
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float mean = flash_delta(OF_KEYS, delta[m], of_columns[n], i);
+                ds[m][n][i] = factor_of<T>(s[m][n][i], P_UNIT<T> * (ds[m][n][i] - mean));
+            }
+}
+
+/* The warp's rows of a gradient, times a value. */
+template <class T, int D, class BLOCK, int MT>
+__device__ __forceinline__ void flash_store(const flash_problem &p, const BLOCK &o, char *tile,
+                                            const float (&sum)[MT][D / 8][4], const flash_view &to,
+                                            float value)
+{
+    float factor[MT][2];
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+        factor[m][0] = factor[m][1] = value;
+    store_rows<T, D>(tile, o.own, sum, factor, to.at(o.b, o.h, o.row + o.own), to.row, o.left, p.d);
+}
+
+template <class T, int D, int MAKES>
+__global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREADS, 2)
+    flash_backward_kernel(const __grid_constant__ flash_problem p)
+{
+    constexpr bool OF_KEYS = MAKES != FLASH_DQ, SCORES = MAKES & (FLASH_DQ | FLASH_DK);
+    constexpr bool VALUES = MAKES & FLASH_DV;
+    using C = flash_backward<T, D, OF_KEYS>;
+    extern __shared__ __align__(1024) char memory[];
+    const flash_block<T, D, OF_KEYS> o(p, shared_address(memory));
+    o.load_rows(p, SCORES);
     float lse[C::MT][2], delta[C::MT][2];
     if (!OF_KEYS) {
         copies_arrive();
-        flash_deltas<T, D>(delta, memory + C::OWN, own, p.y.at(b, h, row + own), p.y.row, left,
-                           p.d);
-#pragma unroll
-        for (int i = 0; i < 2 * C::MT; i++) {
-            const int r = i * 8 + lane / 4;
-            const int64_t at = ((int64_t)b * p.heads + h) * p.queries + row + own + r;
-            const float saved = r < left ? p.lse[at] : 0;
-            lse[i / 2][i % 2] = saved == -CUDART_INF_F ? CUDART_INF_F : saved / LN_2;
-            if (lane % 4 == 0 && r < left)
-                p.rows[at] = make_float2(lse[i / 2][i % 2], delta[i / 2][i % 2]);
-        }
+        flash_rows_of_queries<T, D>(p, o, memory + C::OWN, lse, delta);
     }
-    if (steps > 0 && all_steps > 0)
-        load(0);
+    if (o.steps > 0 && o.all_steps > 0)
+        o.load_columns(p, 0);
 
     float ds_sum[SCORES ? C::MT : 1][D / 8][4] = {}, p_sum[VALUES ? C::MT : 1][D / 8][4] = {};
-    for (int step = 0; step < all_steps; step++) {
-        const uint32_t stage = stages + step % 2 * 2 * C::TILE;
-        const int column = first + step % steps * C::COLUMNS;
+    for (int step = 0; step < o.all_steps; step++) {
+        const uint32_t stage = o.stages + step % 2 * 2 * C::TILE;
+        const int column = o.column_of(step);
         copies_arrive();
-        if (step + 1 < all_steps)
-            load(step + 1);
+        if (step + 1 < o.all_steps)
+            o.load_columns(p, step + 1);
         /* of the warp's rows and these columns: column - row, from its least to its greatest */
-        const int least = column - (row + own + 16 * C::MT - 1);
-        const int greatest = column + C::COLUMNS - 1 - (row + own);
+        const int least = column - (o.row + o.own + 16 * C::MT - 1);
+        const int greatest = column + C::COLUMNS - 1 - (o.row + o.own);
         if (OF_KEYS ? greatest <= -p.end : least >= p.end)
             continue;
         const bool whole =
-            (OF_KEYS ? least > -p.end : greatest < p.end) && column + C::COLUMNS <= last;
-        float s[C::MT][C::NT][4];
-        multiply_rows<T, D>(s, own_a, own, stage);
+            (OF_KEYS ? least > -p.end : greatest < p.end) && column + C::COLUMNS <= o.last;
+        float s[C::MT][C::NT][4], ds[C::MT][C::NT][4];
+        multiply_rows<T, D>(s, o.own_a, o.own, stage);
         float4 of_columns[C::NT]; /* lse and delta of both columns of a thread */
 #pragma unroll
         for (int n = 0; n < C::NT && OF_KEYS; n++)
-            of_columns[n] = shared_float4(rows_of_columns + step % 2 * C::OF_COLUMNS +
-                                          (n * 8 + lane % 4 * 2) * (int)sizeof(flash_row));
-#pragma unroll
-        for (int m = 0; m < C::MT; m++)
-#pragma unroll
-            for (int n = 0; n < C::NT; n++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const float shift = !OF_KEYS ? lse[m][i / 2]
-                                        : i % 2  ? of_columns[n].z
-                                                 : of_columns[n].x;
-                    s[m][n][i] = power_of_2(fmaf(s[m][n][i], p.factor, P_EXPONENT<T> - shift));
-                    const int r = row + own + m * 16 + i / 2 * 8 + lane / 4;
-                    const int c = column + n * 8 + lane % 4 * 2 + i % 2;
-                    if (!whole && (c >= last || (OF_KEYS ? r >= c + p.end : c >= r + p.end)))
-                        s[m][n][i] = 0;
-                }
+            of_columns[n] = shared_float4(o.rows_of_columns + step % 2 * C::OF_COLUMNS +
+                                          (n * 8 + lane_id() % 4 * 2) * (int)sizeof(flash_row));
+        flash_weigh<T, OF_KEYS>(s, p, o, lse, of_columns, column, whole);
         if constexpr (VALUES)
             add_product<T, D>(p_sum, s, stage + C::TILE);
         if constexpr (SCORES) {
-            float ds[C::MT][C::NT][4];
-            multiply_rows<T, D>(ds, own_b, own, stage + C::TILE);
-#pragma unroll
-            for (int m = 0; m < C::MT; m++)
-#pragma unroll
-                for (int n = 0; n < C::NT; n++)
-#pragma unroll
-                    for (int i = 0; i < 4; i++) {
-                        const float mean = !OF_KEYS ? delta[m][i / 2]
-                                           : i % 2  ? of_columns[n].w
-                                                    : of_columns[n].y;
-                        ds[m][n][i] = factor_of<T>(s[m][n][i], P_UNIT<T> * (ds[m][n][i] - mean));
-                    }
+            multiply_rows<T, D>(ds, o.own_b, o.own, stage + C::TILE);
+            flash_differ<T, OF_KEYS>(ds, s, delta, of_columns);
             add_product<T, D>(ds_sum, ds, stage);
         }
     }
     copies_arrive();
-
-    float factor[C::MT][2];
-    const auto finish = [&](char *tile, const auto &sum, const flash_view &to, float value) {
-#pragma unroll
-        for (int m = 0; m < C::MT; m++)
-            factor[m][0] = factor[m][1] = value;
-        store_rows<T, D>(tile, own, sum, factor, to.at(b, h, row + own), to.row, left, p.d);
-    };
     if constexpr (SCORES)
-        finish(memory, ds_sum, OF_KEYS ? p.dk : p.dq, p.scale);
+        flash_store<T, D>(p, o, memory, ds_sum, OF_KEYS ? p.dk : p.dq, p.scale);
     if constexpr (VALUES)
-        finish(memory + C::OWN, p_sum, p.dv, P_UNIT<T>);
+        flash_store<T, D>(p, o, memory + C::OWN, p_sum, p.dv, P_UNIT<T>);
 }
 
 template <class T> void flash_attention_backward(const flash_problem &p, cudaStream_t stream)

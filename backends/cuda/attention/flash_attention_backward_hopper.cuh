@@ -141,10 +141,7 @@ static bool flash_launch_jobs(const flash_problem &p, char *room, int processors
      * stays in L2. */
     a.together = (int)ceil_div(p.end < p.keys ? 4 * processors : processors, a.key_tiles);
     flash_prepare_kernel<T, D><<<(unsigned)(threads / 256), 256, 0, stream>>>(a);
-    const auto kernel = flash_backward_sm90_kernel<T, D>;
-    cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         C::BYTES);
-    kernel<<<(unsigned)min_of(jobs, processors), C::THREADS, C::BYTES, stream>>>(a);
+    flash_start<C>(flash_backward_sm90_kernel<T, D>, a, jobs, processors, stream);
     return true;
 }
 

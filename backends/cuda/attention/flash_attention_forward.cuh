@@ -7,7 +7,7 @@
 #define CUDA_FLASH_ATTENTION_FORWARD_CUH
 
 #include "flash_attention_launch.cuh"
-#include "flash_attention_tile.cuh"
+#include "flash_attention_products.cuh"
 
 template <class T, int D> struct flash_forward {
     static constexpr int MT = sizeof(T) == 2 && D <= 128 ? 2 : 1;

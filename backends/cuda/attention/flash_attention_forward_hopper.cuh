@@ -137,6 +137,16 @@ __device__ __forceinline__ void flash_powers(float (&s)[N][4], float (&most)[2],
     }
 }
 
+/* What was summed up against the maxima before. */
+template <int N> __device__ __forceinline__ void flash_scale(float (&y)[N][4], const float (&by)[2])
+{
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            y[n][i] *= by[i / 2];
+}
+
 template <class T, class C, int D>
 __device__ __forceinline__ void attend(const flash_forward_jobs &a, uint32_t memory,
                                        const flash_queries &j, uint32_t q, int before, int half)
@@ -184,11 +194,7 @@ __device__ __forceinline__ void attend(const flash_forward_jobs &a, uint32_t mem
             settle(y);
             if (lane == 0)
                 arrive(memory + C::V_FREE + 8 * ((before + step - 1) % C::STAGES));
-#pragma unroll
-            for (int n = 0; n < D / 8; n++)
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    y[n][i] *= old[i / 2];
+            flash_scale(y, old);
             round_sums<T>(weights, s);
         }
         add_values(before + j.steps - 1);
@@ -264,11 +270,8 @@ static bool flash_launch_forward(const flash_problem &p, unsigned *ticket, int p
         !flash_map<T>(&a.v, p, p.v, p.keys, p.key_heads, C::KEYS))
         return false;
     const int64_t jobs = (int64_t)a.tiles * p.batches * p.heads;
-    const auto kernel = flash_forward_sm90_kernel<T, D>;
     cudaMemsetAsync(ticket, 0, sizeof(unsigned), stream);
-    cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         C::BYTES);
-    kernel<<<(unsigned)min_of(jobs, processors), C::THREADS, C::BYTES, stream>>>(a);
+    flash_start<C>(flash_forward_sm90_kernel<T, D>, a, jobs, processors, stream);
     return true;
 }
 

@@ -116,6 +116,22 @@ __device__ __forceinline__ void add_to_dq(const flash_backward_jobs &a, const fl
                   p.queries - row, p.d - column);
 }
 
+/* The job's keys are through, and their memory is another's. */
+template <class T, class C, int D>
+__device__ __forceinline__ void end_keys(const flash_problem &p, uint32_t memory,
+                                         const flash_job &j, int warp_key, float (&dk)[D / 8][4],
+                                         float (&dv)[D / 8][4])
+{
+    settle(dk);
+    settle(dv);
+    __syncwarp(); /* that all lanes know the job, also where it has no step */
+    if (lane_id() == 0)
+        arrive(memory + C::KEYS_FREE);
+    const float of_dk[2] = {p.scale, p.scale}, of_dv[2] = {P_UNIT<T>, P_UNIT<T>};
+    store_sums<T>(dk, of_dk, p.dk.at(j.b, j.key_head, warp_key), p.dk.row, p.keys - warp_key, p.d);
+    store_sums<T>(dv, of_dv, p.dv.at(j.b, j.key_head, warp_key), p.dv.row, p.keys - warp_key, p.d);
+}
+
 template <class T, class C, int D>
 __device__ __forceinline__ void compute_job(const flash_backward_jobs &a, uint32_t memory,
                                             const flash_job &j, int before, int half)
@@ -172,14 +188,7 @@ __device__ __forceinline__ void compute_job(const flash_backward_jobs &a, uint32
         if (lane == 0)
             arrive(memory + C::FREE + 8 * stage);
     }
-    settle(dk);
-    settle(dv);
-    __syncwarp(); /* that all lanes know the job, also where it has no step */
-    if (lane == 0)
-        arrive(memory + C::KEYS_FREE);
-    const float of_dk[2] = {p.scale, p.scale}, of_dv[2] = {P_UNIT<T>, P_UNIT<T>};
-    store_sums<T>(dk, of_dk, p.dk.at(j.b, j.key_head, warp_key), p.dk.row, p.keys - warp_key, p.d);
-    store_sums<T>(dv, of_dv, p.dv.at(j.b, j.key_head, warp_key), p.dv.row, p.keys - warp_key, p.d);
+    end_keys<T, C, D>(p, memory, j, warp_key, dk, dv);
 }
 
 #endif

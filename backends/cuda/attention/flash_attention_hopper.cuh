@@ -229,4 +229,14 @@ static inline bool flash_map(CUtensorMap *map, const flash_problem &p, const fla
     return cuda_make_tensor_map(map, IS_BF16<T> ? TG_BF16 : TG_F16, v.data, sizes, strides, tile);
 }
 
+/* A kernel whose blocks take one job after another: a block a processor at most. */
+template <class C, class KERNEL, class ARGS>
+static void flash_start(KERNEL kernel, const ARGS &a, int64_t jobs, int processors,
+                        cudaStream_t stream)
+{
+    cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         C::BYTES);
+    kernel<<<(unsigned)min_of(jobs, processors), C::THREADS, C::BYTES, stream>>>(a);
+}
+
 #endif

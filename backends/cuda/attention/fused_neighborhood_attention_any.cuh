@@ -127,6 +127,28 @@ __global__ void __launch_bounds__(BAND_THREADS)
 
 /* ---- backward ---- */
 
+/* Row i ends: what it has summed up goes out. */
+template <class T, bool OF_KEYS>
+__device__ __forceinline__ void end_gradients(const band_problem &p, const band_team &t, int i,
+                                              int c, float (&first)[V<T>],
+                                              const float (&second)[V<T>], float lse, float delta)
+{
+    if (!OF_KEYS) {
+        /* products that are rounded like those of `first`: what cancels leaves nothing */
+#pragma unroll
+        for (int e = 0; e < V<T>; e++)
+            first[e] = __fsub_rn(first[e], __fmul_rn(delta, second[e]));
+        if (c == 0 && is_there(t, i))
+            p.rows[place_of(p, t, i)] = make_float2(lse, delta);
+    }
+#pragma unroll
+    for (int e = 0; e < V<T>; e++)
+        first[e] *= p.scale;
+    store_row<T>(p, t, OF_KEYS ? p.dk : p.dq, i, c, first);
+    if (OF_KEYS)
+        store_row<T>(p, t, p.dv, i, c, second);
+}
+
 /* OF_KEYS 0: rows are queries. dq = scale sum p (dp - delta) k, delta = sum p dp, as two sums over
  * the window; delta is left for the other kernel. OF_KEYS 1: rows are keys, columns queries: dk and
  * dv. */
@@ -175,23 +197,8 @@ __global__ void __launch_bounds__(BAND_THREADS)
             }
         });
 #pragma unroll
-        for (int r = 0; r < R; r++) {
-            const int i = t.first + r;
-            if (!OF_KEYS) {
-                /* products that are rounded like those of `first`: what cancels leaves nothing */
-#pragma unroll
-                for (int e = 0; e < V<T>; e++)
-                    first[r][e] = __fsub_rn(first[r][e], __fmul_rn(delta[r], second[r][e]));
-                if (c == 0 && is_there(t, i))
-                    p.rows[place_of(p, t, i)] = make_float2(lse[r], delta[r]);
-            }
-#pragma unroll
-            for (int e = 0; e < V<T>; e++)
-                first[r][e] *= p.scale;
-            store_row<T>(p, t, OF_KEYS ? p.dk : p.dq, i, c, first[r]);
-            if (OF_KEYS)
-                store_row<T>(p, t, p.dv, i, c, second[r]);
-        }
+        for (int r = 0; r < R; r++)
+            end_gradients<T, OF_KEYS>(p, t, t.first + r, c, first[r], second[r], lse[r], delta[r]);
     }
 }
 

@@ -58,9 +58,8 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_kernel(const forward_ar
         for_pieces<K>(a.s, t, [&](const group_piece &p) {
             const T *const x = xs.at(a.s, a.x, g, p);
             for_piece_chunks<T, K>(a.s, p, [&](int k, int line, int j) {
-                const T *const from = K ? x : (const T *)((const char *)x + line * a.x.line);
                 float v[V<T>];
-                widen<T>(xs.chunk(from, k, j, a.s.n), v);
+                widen<T>(xs.chunk(line_of<K>(x, line, a.x), k, j, a.s.n), v);
                 own.add(v, element<T>::WHOLE ? V<T> : a.s.n - j);
             });
         });
@@ -83,14 +82,12 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_kernel(const forward_ar
             const float scale = a.weight.data ? rstd * get<T>(a.weight, channel) : rstd;
             const float shift = (a.bias.data ? get<T>(a.bias, channel) : 0) - low * scale;
             for_piece_chunks<T, K>(a.s, p, [&](int k, int line, int j) {
-                const T *const from = K ? x : (const T *)((const char *)x + line * a.x.line);
-                T *const to = K ? y : (T *)((char *)y + line * a.y.line);
                 float v[V<T>];
-                widen<T>(xs.chunk(from, k, j, a.s.n), v);
+                widen<T>(xs.chunk(line_of<K>(x, line, a.x), k, j, a.s.n), v);
 #pragma unroll
                 for (int i = 0; i < V<T>; i++)
                     v[i] = (v[i] - mean) * scale + shift;
-                store(to + j, a.s.n - j, narrow<T>(v));
+                store(line_of<K>(y, line, a.y) + j, a.s.n - j, narrow<T>(v));
             });
         });
     }
@@ -98,15 +95,12 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_kernel(const forward_ar
 
 template <class T> static void launch_forward(const cuda_call &call, forward_args a)
 {
-    static kernel_room known[2], known_walked;
+    static kernel_room known[3];
     const group_kernel<forward_args> held = {group_norm_kernel<T, MANY_CHUNKS>, MANY_CHUNKS,
                                              held_group<T, MANY_CHUNKS>::AHEAD ? MANY_CHUNKS : 0},
                                      walked = {group_norm_kernel<T, 0>, 0, 0};
     row_shape shape;
-    const bool fits = fit_groups(call, &a.s, V<T>, held, known, &shape);
-    if (!fits)
-        fit_walked_groups(call, &a.s, V<T>, walked, &known_walked, &shape);
-    const group_kernel<forward_args> &k = fits ? held : walked;
+    const group_kernel<forward_args> &k = chosen_kernel<T>(call, &a.s, held, walked, known, &shape);
     launch_rows(call, shape, shape.blocks, bytes_of_chunks(shape, k.chunks), k.kernel, a);
 }
 
@@ -114,6 +108,13 @@ template <class T> static void launch_forward(const cuda_call &call, forward_arg
 static double group_size(const group_shape &s)
 {
     return (double)s.width * s.lines * s.n;
+}
+
+static tg_status begin_groups(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tensor *x,
+                              int64_t num_groups)
+{
+    const tg_status status = check_groups(op, x, num_groups);
+    return status == TG_OK ? cuda_begin(call, ctx, op, x) : status;
 }
 
 CUDA_OPERATOR(group_norm_forward, TG_TAKES_FLOATS);
@@ -124,9 +125,7 @@ tg_status cuda_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_args 
     static const char op[] = "group_norm_forward";
     forward_args a = {};
     cuda_call call;
-    tg_status status = check_groups(op, args->x, args->num_groups);
-    if (status == TG_OK)
-        status = cuda_begin(&call, ctx, op, args->x);
+    const tg_status status = begin_groups(&call, ctx, op, args->x, args->num_groups);
     if (status != TG_OK)
         return status;
     a.s = group_shape_of(args->x, args->num_groups);
@@ -207,11 +206,9 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_gradient_kernel(const b
             const T *const dy = xs.at(a.s, a.dy, g, p), *const x = xs.at(a.s, a.x, g, p);
             float part[2] = {0, 0};
             for_piece_chunks<T, K>(a.s, p, [&](int k, int line, int j) {
-                const T *const from_dy = K ? dy : (const T *)((const char *)dy + line * a.dy.line);
-                const T *const from_x = K ? x : (const T *)((const char *)x + line * a.x.line);
                 float g_of[V<T>], v[V<T>];
-                widen<T>(dys.chunk(from_dy, k, j, a.s.n), g_of);
-                widen<T>(xs.chunk(from_x, k, j, a.s.n), v);
+                widen<T>(dys.chunk(line_of<K>(dy, line, a.dy), k, j, a.s.n), g_of);
+                widen<T>(xs.chunk(line_of<K>(x, line, a.x), k, j, a.s.n), v);
 #pragma unroll
                 for (int i = 0; i < V<T>; i++)
                     if (element<T>::WHOLE || j + i < a.s.n) {
@@ -230,16 +227,13 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_gradient_kernel(const b
             T *const dx = xs.at(a.s, a.dx, g, p);
             const float scale = a.weight.data ? rstd * get<T>(a.weight, first + p.channel) : rstd;
             for_piece_chunks<T, K>(a.s, p, [&](int k, int line, int j) {
-                const T *const from_dy = K ? dy : (const T *)((const char *)dy + line * a.dy.line);
-                const T *const from_x = K ? x : (const T *)((const char *)x + line * a.x.line);
-                T *const to = K ? dx : (T *)((char *)dx + line * a.dx.line);
                 float g_of[V<T>], v[V<T>];
-                widen<T>(dys.chunk(from_dy, k, j, a.s.n), g_of);
-                widen<T>(xs.chunk(from_x, k, j, a.s.n), v);
+                widen<T>(dys.chunk(line_of<K>(dy, line, a.dy), k, j, a.s.n), g_of);
+                widen<T>(xs.chunk(line_of<K>(x, line, a.x), k, j, a.s.n), v);
 #pragma unroll
                 for (int i = 0; i < V<T>; i++)
                     v[i] = g_of[i] * scale - ((v[i] - mean) * along + each);
-                store(to + j, a.s.n - j, narrow<T>(v));
+                store(line_of<K>(dx, line, a.dx) + j, a.s.n - j, narrow<T>(v));
             });
         });
     }
@@ -249,23 +243,21 @@ template <class T>
 static tg_status launch_backward(const cuda_call &call, backward_args a, int64_t batch,
                                  part_args<2, 0> sums)
 {
-    static kernel_room known[2], known_walked;
+    static kernel_room known[3];
     const group_kernel<backward_args> held = {group_norm_gradient_kernel<T, FEW_CHUNKS>, FEW_CHUNKS,
                                               held_group<T, FEW_CHUNKS>::AHEAD ? 2 * FEW_CHUNKS
                                                                                : 0},
                                       walked = {group_norm_gradient_kernel<T, 0>, 0, 0};
     const bool wanted = asks_for_sums(sums);
     row_shape shape;
-    const bool fits = fit_groups(call, &a.s, V<T>, held, known, &shape);
-    if (!fits)
-        fit_walked_groups(call, &a.s, V<T>, walked, &known_walked, &shape);
+    const group_kernel<backward_args> &k =
+        chosen_kernel<T>(call, &a.s, held, walked, known, &shape);
     if (wanted) {
         const tg_status status = take_parts(call.ctx, batch * a.s.pieces, 0, &sums);
         if (status != TG_OK)
             return status;
         a.columns = (float *)sums.columns;
     }
-    const group_kernel<backward_args> &k = fits ? held : walked;
     if (a.s.groups)
         launch_rows(call, shape, shape.blocks, bytes_of_chunks(shape, k.chunks), k.kernel, a);
     if (wanted)
@@ -278,9 +270,7 @@ tg_status cuda_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backward_arg
     static const char op[] = "group_norm_backward";
     backward_args a = {};
     cuda_call call;
-    tg_status status = check_groups(op, args->x, args->num_groups);
-    if (status == TG_OK)
-        status = cuda_begin(&call, ctx, op, args->x);
+    tg_status status = begin_groups(&call, ctx, op, args->x, args->num_groups);
     if (status != TG_OK)
         return status;
     a.s = group_shape_of(args->x, args->num_groups);

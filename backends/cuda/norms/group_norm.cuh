@@ -22,6 +22,13 @@ struct group_view {
     }
 };
 
+/* A line of a piece that begins at `piece`, which is the only one where groups are held. */
+template <int K, class T>
+__device__ __forceinline__ T *line_of(T *piece, int line, const group_view &view)
+{
+    return K ? piece : (T *)((char *)piece + line * view.line);
+}
+
 struct group_shape {
     int groups, per_batch, width; /* groups of all batch entries, of one; channels of a group */
     int lines, n;
@@ -221,7 +228,7 @@ template <class ARGS> struct group_kernel {
  * has no room for a group. */
 template <class ARGS>
 static bool fit_groups(const cuda_call &call, group_shape *s, int chunk,
-                       const group_kernel<ARGS> &k, kernel_room (&known)[2], row_shape *shape)
+                       const group_kernel<ARGS> &k, kernel_room *known, row_shape *shape)
 {
     const struct {
         int threads, ranks;
@@ -242,14 +249,19 @@ static bool fit_groups(const cuda_call &call, group_shape *s, int chunk,
     return false;
 }
 
-/* The same for groups that are walked. */
-template <class ARGS>
-static void fit_walked_groups(const cuda_call &call, group_shape *s, int chunk,
-                              const group_kernel<ARGS> &k, kernel_room *known, row_shape *shape)
+/* `held` if the card has room for its groups, else `walked`; what it is launched with. known: of
+ * `held` with either number of threads, and of `walked`. */
+template <class T, class ARGS>
+static const group_kernel<ARGS> &
+chosen_kernel(const cuda_call &call, group_shape *s, const group_kernel<ARGS> &held,
+              const group_kernel<ARGS> &walked, kernel_room (&known)[3], row_shape *shape)
 {
-    cut_walked_groups(s, chunk);
+    if (fit_groups(call, s, V<T>, held, known, shape))
+        return held;
+    cut_walked_groups(s, V<T>);
     *shape = shape_groups(*s, STREAM_THREADS);
-    shape->blocks = min_of(shape->blocks, room_for(call, *shape, 0, known, k.kernel));
+    shape->blocks = min_of(shape->blocks, room_for(call, *shape, 0, &known[2], walked.kernel));
+    return walked;
 }
 
 #endif

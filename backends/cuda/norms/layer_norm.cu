@@ -91,7 +91,6 @@ CUDA_OPERATOR(layer_norm_backward, TG_TAKES_FLOATS);
 
 tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args *args)
 {
-    static const char op[] = "layer_norm_forward";
     forward_args a;
     a.x = span_of(args->x);
     a.y = span_of(args->y);
@@ -103,18 +102,14 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
     a.n = (int)width_of(args->x);
     a.share = 1 / (float)a.n;
     a.eps = (float)args->eps;
-    return on_rows(ctx, op, args->x, [&](const cuda_call &call) {
-        const tg_tensor *const tensors[] = {args->x, args->y, args->weight, args->bias};
-        by_layout(tensors, [&](auto e) {
-            using T = decltype(e);
-            static kernel_room known[WAYS];
-            const row_kernels<forward_args> kernels = {
-                {layer_norm_kernel<T, FEW>, forward_rows<T, FEW>::CHUNKS},
-                {layer_norm_kernel<T, HELD>, 0},
-                layer_norm_kernel<T, 0>,
-                {layer_norm_kernel<T, SOME_OF<T>>, forward_rows<T, SOME_OF<T>>::CHUNKS}};
-            launch_forward<T>(call, a, kernels, known);
-        });
+    const tg_tensor *const tensors[] = {args->x, args->y, args->weight, args->bias};
+    return run_forward(ctx, "layer_norm_forward", tensors, a, [](auto e) {
+        using T = decltype(e);
+        return row_kernels<forward_args>{
+            {layer_norm_kernel<T, FEW>, forward_rows<T, FEW>::CHUNKS},
+            {layer_norm_kernel<T, HELD>, 0},
+            layer_norm_kernel<T, 0>,
+            {layer_norm_kernel<T, SOME_OF<T>>, forward_rows<T, SOME_OF<T>>::CHUNKS}};
     });
 }
 

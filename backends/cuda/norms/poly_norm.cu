@@ -68,7 +68,6 @@ CUDA_OPERATOR(poly_norm_backward, TG_TAKES_FLOATS);
 
 tg_status cuda_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
 {
-    static const char op[] = "poly_norm_forward";
     forward_args a;
     a.x = span_of(args->x);
     a.y = span_of(args->y);
@@ -79,17 +78,12 @@ tg_status cuda_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *a
     a.n = (int)width_of(args->x);
     a.share = 1 / (float)a.n;
     a.eps = (float)args->eps;
-    return on_rows(ctx, op, args->x, [&](const cuda_call &call) {
-        const tg_tensor *const tensors[] = {args->x, args->y};
-        by_layout(tensors, [&](auto e) {
-            using T = decltype(e);
-            static kernel_room known[WAYS];
-            const row_kernels<forward_args> kernels = {
-                {poly_norm_kernel<T, FEW>, row_stream<T, FEW, 1>::CHUNKS},
-                {poly_norm_kernel<T, HELD>, 0},
-                poly_norm_kernel<T, 0>};
-            launch_forward<T>(call, a, kernels, known);
-        });
+    const tg_tensor *const tensors[] = {args->x, args->y};
+    return run_forward(ctx, "poly_norm_forward", tensors, a, [](auto e) {
+        using T = decltype(e);
+        return row_kernels<forward_args>{{poly_norm_kernel<T, FEW>, row_stream<T, FEW, 1>::CHUNKS},
+                                         {poly_norm_kernel<T, HELD>, 0},
+                                         poly_norm_kernel<T, 0>};
     });
 }
 

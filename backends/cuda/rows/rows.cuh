@@ -257,4 +257,18 @@ static tg_status on_rows(tg_ctx *ctx, const char *op, const tg_tensor *x, const 
     return cuda_end(&call, TG_OK);
 }
 
+/* A forward on rows of the first of the tensors, which decide on the elements' type: `a` by
+ * kernels_of() an element. */
+template <int N, class ARGS, class KERNELS>
+static tg_status run_forward(tg_ctx *ctx, const char *op, const tg_tensor *const (&tensors)[N],
+                             const ARGS &a, const KERNELS &kernels_of)
+{
+    return on_rows(ctx, op, tensors[0], [&](const cuda_call &call) {
+        by_layout(tensors, [&](auto e) {
+            static kernel_room known[WAYS];
+            launch_forward<decltype(e)>(call, a, kernels_of(e), known);
+        });
+    });
+}
+
 #endif

@@ -108,23 +108,17 @@ CUDA_OPERATOR(softmax_backward, TG_TAKES_FLOATS);
 
 tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
 {
-    static const char op[] = "softmax_forward";
     forward_args a;
     a.x = span_of(args->x);
     a.y = span_of(args->y);
     a.rows = rows_of(args->x);
     a.n = (int)width_of(args->x);
-    return on_rows(ctx, op, args->x, [&](const cuda_call &call) {
-        const tg_tensor *const tensors[] = {args->x, args->y};
-        by_layout(tensors, [&](auto e) {
-            using T = decltype(e);
-            static kernel_room known[WAYS];
-            const row_kernels<forward_args> kernels = {
-                {softmax_kernel<T, FEW>, row_stream<T, FEW, 1>::CHUNKS},
-                {softmax_kernel<T, HELD>, row_stream<T, HELD, 1>::CHUNKS},
-                softmax_kernel<T, 0>};
-            launch_forward<T>(call, a, kernels, known);
-        });
+    const tg_tensor *const tensors[] = {args->x, args->y};
+    return run_forward(ctx, "softmax_forward", tensors, a, [](auto e) {
+        using T = decltype(e);
+        return row_kernels<forward_args>{{softmax_kernel<T, FEW>, row_stream<T, FEW, 1>::CHUNKS},
+                                         {softmax_kernel<T, HELD>, row_stream<T, HELD, 1>::CHUNKS},
+                                         softmax_kernel<T, 0>};
     });
 }
 
