@@ -54,6 +54,35 @@ static inline __aicore__ void ce_weights_in(__ubuf__ float *weights, __gm__ floa
                      asc_round_up(classes * 4, 32));
 }
 
+/* The block's part of n and D to value[0] and value[1], of rows whose weights are gathered. */
+static inline __aicore__ void ce_count_gathered(__ubuf__ float *lanes, __ubuf__ float *value,
+                                                ASC_PARAMS(CROSS_ENTROPY_COUNT))
+{
+    const int64_t first = asc_get_block_idx() * share, end = asc_min_of(first + share, rows);
+    __ubuf__ int64_t *targets = ASC_UB(int64_t, target_at, 0);
+    ce_counter counter = {0};
+    counter.n = lanes + ASC_LANES;
+    counter.sum = class_weight ? lanes + 2 * ASC_LANES : counter.n;
+    counter.kept = ASC_UB(float, kept_at, 0);
+    counter.x = ASC_UB(float, x_at, 0);
+    counter.at = ASC_UB(int32_t, index_at, 0);
+    counter.weights = class_weight ? ASC_UB(float, weights_at, 0) : 0;
+    counter.classes = classes;
+    counter.ignore = (float)ignore_index;
+    if (class_weight)
+        ce_weights_in(counter.weights, class_weight, classes);
+    for (int64_t at = first; at < end; at += piece) {
+        const int64_t count = asc_min_of(piece, end - at);
+        asc_copy_rows_in(asc_place(target_at, 0), target + at, 1, count * 8, count * 8,
+                         asc_round_up(count * 8, 32));
+        asc_sync();
+        ce_count(&counter, targets, (uint32_t)count);
+        asc_sync();
+    }
+    asc_repeat_reduce_sum(value, counter.n, ASC_LANES);
+    asc_repeat_reduce_sum(value + 1, counter.sum, ASC_LANES);
+}
+
 /* Block b's part of n (rows not ignored), D (their weights) and W (the weights of all classes) to
  * counts[8 b + 0, 1, 2]. */
 ASC_KERNEL cross_entropy_count_f32(ASC_PARAMS(CROSS_ENTROPY_COUNT))
@@ -78,28 +107,7 @@ ASC_KERNEL cross_entropy_count_f32(ASC_PARAMS(CROSS_ENTROPY_COUNT))
     }
     asc_repeat_reduce_sum(value + 2, lanes, ASC_LANES);
     if (gathers || (!class_weight && classes <= 1 << 24)) {
-        __ubuf__ int64_t *targets = ASC_UB(int64_t, target_at, 0);
-        ce_counter counter = {0};
-        counter.n = lanes + ASC_LANES;
-        counter.sum = class_weight ? lanes + 2 * ASC_LANES : counter.n;
-        counter.kept = ASC_UB(float, kept_at, 0);
-        counter.x = w;
-        counter.at = ASC_UB(int32_t, index_at, 0);
-        counter.weights = class_weight ? ASC_UB(float, weights_at, 0) : 0;
-        counter.classes = classes;
-        counter.ignore = (float)ignore_index;
-        if (class_weight)
-            ce_weights_in(counter.weights, class_weight, classes);
-        for (int64_t at = block * share; at < end; at += piece) {
-            const int64_t count = asc_min_of(piece, end - at);
-            asc_copy_rows_in(asc_place(target_at, 0), target + at, 1, count * 8, count * 8,
-                             asc_round_up(count * 8, 32));
-            asc_sync();
-            ce_count(&counter, targets, (uint32_t)count);
-            asc_sync();
-        }
-        asc_repeat_reduce_sum(value, counter.n, ASC_LANES);
-        asc_repeat_reduce_sum(value + 1, counter.sum, ASC_LANES);
+        ce_count_gathered(lanes, value, ASC_NAMES(CROSS_ENTROPY_COUNT));
         asc_sync();
         asc_copy_ub2gm_align(counts + block * 8, value, 32);
         return;

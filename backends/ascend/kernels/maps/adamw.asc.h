@@ -17,6 +17,20 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(adamw_grad)(uint64_t in, __ubu
     return (__ubuf__ float *)in;
 }
 
+static inline __aicore__ void ASC_NAME(adamw_load)(asc_tile tile, int slot, ASC_PARAMS(ADAMW))
+{
+    if (ASC_16BIT && grad_f32)
+        ASC_LOAD(float, grad_wide_at, slot, (__gm__ float *)grad, 0, tile);
+    else
+        ASC_LOAD(ASC_T, grad_at, slot, (__gm__ ASC_T *)grad, 0, tile);
+    ASC_LOAD(float, m_at, slot, m, 0, tile);
+    ASC_LOAD(float, v_at, slot, v, 0, tile);
+    if (master)
+        ASC_LOAD(float, master_at, slot, master, 0, tile);
+    else
+        ASC_LOAD(ASC_T, param_at, slot, param, 0, tile);
+}
+
 ASC_KERNEL ASC_NAME(adamw)(ASC_PARAMS(ADAMW))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
@@ -41,16 +55,7 @@ ASC_KERNEL ASC_NAME(adamw)(ASC_PARAMS(ADAMW))
         __ubuf__ ASC_T *narrow = ASC_UB(ASC_T, param_at, slot);
         ASC_MAY_FILL(slot);
         ASC_WAIT(PIPE_MTE3, PIPE_MTE2, slot);
-        if (ASC_16BIT && grad_f32)
-            ASC_LOAD(float, grad_at_all, slot, (__gm__ float *)grad, 0, tile);
-        else
-            ASC_LOAD(ASC_T, grad_at_all, slot, (__gm__ ASC_T *)grad, 0, tile);
-        ASC_LOAD(float, m_at, slot, m, 0, tile);
-        ASC_LOAD(float, v_at, slot, v, 0, tile);
-        if (master)
-            ASC_LOAD(float, master_at, slot, master, 0, tile);
-        else
-            ASC_LOAD(ASC_T, param_at, slot, param, 0, tile);
+        ASC_NAME(adamw_load)(tile, slot, ASC_NAMES(ADAMW));
         ASC_HAS_FILLED(slot);
         __ubuf__ float *g =
             ASC_NAME(adamw_grad)(asc_place(grad_at_all, slot), ASC_SCRATCH(grad32), grad_f32, n);

@@ -81,28 +81,34 @@ ASC_KERNEL ASC_NAME(rotary_halves)(ASC_PARAMS(ROTARY_HALVES))
     asc_pipeline_end();
 }
 
-/* Elements are moved to halves before they are turned, to neighbours after. */
-ASC_KERNEL ASC_NAME(rotary_moved)(ASC_PARAMS(ROTARY_MOVED))
+/* What rotary_moved() clears once, and the places that elements are moved from. */
+static inline __aicore__ void ASC_NAME(rotary_moved_begin)(int64_t pitch, ASC_PARAMS(ROTARY_MOVED))
 {
-    const int64_t size = sizeof(ASC_T), pitch = asc_round_up(tile_columns, 16);
     const int64_t all = tile_rows * pitch;
-    __ubuf__ float *plus = ASC_SCRATCH(plus), *minus = ASC_SCRATCH(minus);
-    __ubuf__ float *moved = ASC_SCRATCH(moved);
-    __ubuf__ int32_t *to_halves = ASC_UB(int32_t, to_halves_at, 0);
-    __ubuf__ int32_t *to_pairs = ASC_UB(int32_t, to_pairs_at, 0);
-    ROTARY_BEGIN(2);
     asc_clear_begin();
-    asc_clear(x_at, all * size);
+    asc_clear(x_at, all * (int64_t)sizeof(ASC_T));
     asc_clear(cos_at, tile_positions * pitch * 4);
     asc_clear(sin_at, tile_positions * pitch * 4);
 #if ASC_16BIT
     asc_duplicate(ASC_SCRATCH(y32), 0.0f, (uint32_t)all);
 #endif
-    asc_duplicate(moved, 0.0f, (uint32_t)all);
+    asc_duplicate(ASC_SCRATCH(moved), 0.0f, (uint32_t)all);
     if (from_neighbours)
-        rotary_offsets_to_halves(to_halves, pitch, all);
+        rotary_offsets_to_halves(ASC_UB(int32_t, to_halves_at, 0), pitch, all);
     if (to_neighbours)
-        rotary_offsets_to_pairs(to_pairs, pitch, all);
+        rotary_offsets_to_pairs(ASC_UB(int32_t, to_pairs_at, 0), pitch, all);
+}
+
+/* Elements are moved to halves before they are turned, to neighbours after. */
+ASC_KERNEL ASC_NAME(rotary_moved)(ASC_PARAMS(ROTARY_MOVED))
+{
+    const int64_t size = sizeof(ASC_T), pitch = asc_round_up(tile_columns, 16);
+    __ubuf__ float *plus = ASC_SCRATCH(plus), *minus = ASC_SCRATCH(minus);
+    __ubuf__ float *moved = ASC_SCRATCH(moved);
+    __ubuf__ int32_t *to_halves = ASC_UB(int32_t, to_halves_at, 0);
+    __ubuf__ int32_t *to_pairs = ASC_UB(int32_t, to_pairs_at, 0);
+    ROTARY_BEGIN(2);
+    ASC_NAME(rotary_moved_begin)(pitch, ASC_NAMES(ROTARY_MOVED));
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
          task += asc_get_block_num(), slot ^= 1) {

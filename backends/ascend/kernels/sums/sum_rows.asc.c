@@ -72,5 +72,17 @@ static inline __aicore__ void sum_rows_narrow(uint64_t to, __ubuf__ float *x, in
         asc_float2half_rn((__ubuf__ half *)to, x, n);
 }
 
+/* sum += what y holds; old, wide: memory for it, as it is and as f32. */
+static inline __aicore__ void sum_rows_accumulate(__ubuf__ float *sum, __gm__ char *y, uint64_t old,
+                                                  __ubuf__ float *wide, int64_t y_type, uint32_t n)
+{
+    const int64_t bytes = n * asc_any_size(y_type);
+    asc_copy_rows_in(old, y, 1, bytes, bytes, asc_round_up(bytes, 32));
+    asc_sync();
+    __ubuf__ float *before = asc_any_widen(wide, old, y_type, n);
+    ASC_THEN();
+    asc_add(sum, sum, before, n);
+}
+
 #define ASC_TEMPLATE "sums/sum_rows.asc.h"
 #include "shared/asc_each_type.h"

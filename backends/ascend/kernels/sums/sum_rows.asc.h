@@ -5,7 +5,7 @@ ASC_KERNEL ASC_NAME(sum_rows_forward)(ASC_PARAMS(SUM_ROWS_FORWARD))
     const int64_t tasks = sum_rows_tasks(columns, tile_columns, y_rows, chunks);
     const int64_t size = sizeof(ASC_T), y_size = asc_any_size(y_type);
     const int64_t stride = total ? columns : x_stride;
-    __ubuf__ float *sum = ASC_SCRATCH(sum), *old = ASC_SCRATCH(old);
+    __ubuf__ float *sum = ASC_SCRATCH(sum);
     int slot = 0;
     (void)rows;
     asc_pipeline_begin();
@@ -48,14 +48,8 @@ ASC_KERNEL ASC_NAME(sum_rows_forward)(ASC_PARAMS(SUM_ROWS_FORWARD))
             ASC_THEN();
         }
         asc_mul_scalar(sum, sum, times, n);
-        if (accumulate) {
-            asc_copy_rows_in((uint64_t)old, to, 1, n * y_size, n * y_size,
-                             asc_round_up(n * y_size, 32));
-            asc_sync();
-            __ubuf__ float *before = asc_any_widen(ASC_SCRATCH(out), (uint64_t)old, y_type, n);
-            ASC_THEN();
-            asc_add(sum, sum, before, n);
-        }
+        if (accumulate)
+            sum_rows_accumulate(sum, to, asc_place(old_at, 0), ASC_SCRATCH(out), y_type, n);
         ASC_THEN();
         sum_rows_narrow(asc_place(out_at, 0), sum, y_type, n);
         asc_sync();
