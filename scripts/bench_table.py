@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """bench_table.py [--tigon build/tigon] [--rounds N] [--dtype bf16] [OPERATOR...] - the operators that the memory bounds, on a GPU: one table of
-`tigon bench --device cuda` in Markdown, for docs/cuda.md. Shapes are of 8192 x 4096 elements or more; an OPERATOR is the beginning of a name."""
+`tigon bench --device cuda` in Markdown, for docs/results/cuda.md. Shapes are of 8192 x 4096 elements or more; an OPERATOR is the beginning of a name."""
 import argparse
 import json
 import subprocess

@@ -23,9 +23,8 @@ static void check_two_cards(void)
         p[1].t[i].data = memory[i];
         p[1].t[i].device.device_id = 1;
     }
-    EXPECT(tg_relu_squared_forward(
-               p[1].ctx, &(tg_relu_squared_forward_args){.x = &p[1].t[X], .y = &p[1].t[Y]}) ==
-               TG_OK,
+    EXPECT(tg_softmax_forward(
+               p[1].ctx, &(tg_softmax_forward_args){.x = &p[1].t[X], .y = &p[1].t[Y]}) == TG_OK,
            "%s", tg_last_error()); /* before copies, which would take the first card */
     for (int i = 0; i < TENSORS; i++)
         copy(&p[1], i, 1);
