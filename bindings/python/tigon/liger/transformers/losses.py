@@ -5,13 +5,19 @@ from tigon.liger import ops
 from tigon.liger.transformers.functional import losses
 
 
-def _check_options(label_smoothing, reduction, softcap):
-    assert 0 <= label_smoothing <= 1, f"label_smoothing is {label_smoothing}, expected 0 to 1"
-    assert reduction in ("mean", "sum", "none"), f"reduction is {reduction!r}, expected 'mean', 'sum' or 'none'"
-    assert softcap is None or softcap > 0, f"softcap is {softcap}, expected None or more than 0"
+class _TokenLoss(nn.Module):
+    """What the losses over a vocabulary are given alike, and the further results that they are asked for."""
+
+    def __init__(self, ignore_index, lse_square_scale, label_smoothing, reduction, softcap, *asked):
+        super().__init__()
+        assert 0 <= label_smoothing <= 1, f"label_smoothing is {label_smoothing}, expected 0 to 1"
+        assert reduction in ("mean", "sum", "none"), f"reduction is {reduction!r}, expected 'mean', 'sum' or 'none'"
+        assert softcap is None or softcap > 0, f"softcap is {softcap}, expected None or more than 0"
+        self.options = ignore_index, lse_square_scale, label_smoothing, reduction, softcap
+        self.asked = asked
 
 
-class LigerCrossEntropyLoss(nn.Module):
+class LigerCrossEntropyLoss(_TokenLoss):
     def __init__(
         self,
         weight=None,
@@ -24,18 +30,16 @@ class LigerCrossEntropyLoss(nn.Module):
         return_token_accuracy=False,
         return_predicted_tokens=False,
     ):
-        super().__init__()
-        _check_options(label_smoothing, reduction, softcap)
+        options = ignore_index, lse_square_scale, label_smoothing, reduction, softcap
+        super().__init__(*options, return_z_loss, return_token_accuracy, return_predicted_tokens)
         self.weight = weight
-        self.options = ignore_index, lse_square_scale, label_smoothing, reduction, softcap
-        self.asked = return_z_loss, return_token_accuracy, return_predicted_tokens
 
     def forward(self, _input, target):
         results = ops.LigerCrossEntropyFunction.apply(_input, target, self.weight, *self.options, *self.asked)
         return losses(results, *self.asked)
 
 
-class LigerFusedLinearCrossEntropyLoss(nn.Module):
+class LigerFusedLinearCrossEntropyLoss(_TokenLoss):
     def __init__(
         self,
         ce_weight=None,
@@ -50,12 +54,10 @@ class LigerFusedLinearCrossEntropyLoss(nn.Module):
         return_token_accuracy=False,
         return_predicted_tokens=False,
     ):
-        super().__init__()
-        _check_options(label_smoothing, reduction, softcap)
+        options = ignore_index, lse_square_scale, label_smoothing, reduction, softcap
+        super().__init__(*options, return_z_loss, return_token_accuracy, return_predicted_tokens)
         self.ce_weight = ce_weight
-        self.options = ignore_index, lse_square_scale, label_smoothing, reduction, softcap
         self.accum_dtype, self.use_token_scaling = accum_dtype, use_token_scaling
-        self.asked = return_z_loss, return_token_accuracy, return_predicted_tokens
 
     def forward(self, lin_weight, _input, target, bias=None):
         return_z_loss, *further = self.asked
