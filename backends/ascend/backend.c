@@ -28,13 +28,9 @@ static const tg_impl card_impls[] = {
 #undef OPERATOR
 #undef OPERATOR_IF
 
-static const char *const environment[] = {"TIGON_SOC",
-                                          "TIGON_ASCEND_MODEL",
-                                          "TIGON_ASCEND_PROFILE",
-                                          "TIGON_ASCEND_TRACE",
-                                          "TIGON_ASCEND_SEED",
-                                          "TIGON_ASCEND_RESERVED_UBUF",
-                                          NULL};
+static const char *const environment[] = {
+    "TIGON_SOC",         "TIGON_ASCEND_MODEL", "TIGON_ASCEND_PROFILE",       "TIGON_ASCEND_TRACE",
+    "TIGON_ASCEND_SEED", "TIGON_ASCEND_FACTS", "TIGON_ASCEND_RESERVED_UBUF", NULL};
 
 /* What the kernels keep in UB, family by family. */
 static const tg_ub_kernel *ub_kernel(int kernel)

@@ -17,6 +17,7 @@ enum { MOST_ARGS = 96, LOGGED_FAULTS = 8, SYNC_ADDRESS = 4096 };
 #define MODEL_FUNCTIONS(X)  \
     X(ascsim_chip_name)     \
     X(ascsim_chip_fact)     \
+    X(ascsim_set_facts)     \
     X(ascsim_open)          \
     X(ascsim_close)         \
     X(ascsim_error)         \
@@ -135,6 +136,8 @@ static tg_status open_model(void)
     uint64_t seed;
     ASCEND_TRY(load_model());
     ASCEND_TRY(read_seed(&seed));
+    if (model.ascsim_set_facts(getenv("TIGON_ASCEND_FACTS")))
+        return ascend_host->fail(TG_EINVAL, "TIGON_ASCEND_FACTS: %s", model.ascsim_error());
     const char *soc = getenv("TIGON_SOC");
     if (!soc || !*soc)
         soc = "910B4";

@@ -46,6 +46,9 @@ ASCSIM_API const char *ascsim_chip_refused(const char *soc);
 /* One fact by its name, such as "vector_cores", "ub_usable_bytes", "clock_mhz", "l2_bytes",
  * "hbm_bytes_per_second". -1 if chip or fact is unknown. */
 ASCSIM_API double ascsim_chip_fact(const char *soc, const char *name);
+/* Other figures than the table's for this process, of any chip: "launch_us=3,copy_interval=24".
+ * Before ascsim_open(); NULL or "" takes them back. 0, or -1 with ascsim_error(). */
+ASCSIM_API int ascsim_set_facts(const char *list);
 
 /* ---- a device ---- */
 

@@ -24,6 +24,20 @@ static const check_record *written_since(const check_page *p, int pipe, uint32_t
     return NULL;
 }
 
+/* The first access of a block that has flushed nothing. */
+static void check_left_line(const check_access *access, const check_page *p, uint32_t low)
+{
+    const uintptr_t at = p->number * CHECK_PAGE + low;
+    if (!check_left_changed(access->core->device, at / CHECK_LINE))
+        return;
+    const asc_site *site = check_site(access->core->shadow, access->who);
+    char where[128];
+    sim_fault(access->core, "dcache-left", site, NULL,
+              "%s of %s by S: found a line that an earlier launch has left in its cache and that "
+              "has been written since, expected asc_dcci_single or asc_dcci_entire_all before",
+              site->name, check_describe(access->core->device, (void *)at, where));
+}
+
 /* A load wants its bytes alone; a store makes the whole line one that will be written back. */
 void check_scalar_line(const check_access *access, check_page *p, uint32_t low, uint32_t high)
 {
@@ -32,6 +46,8 @@ void check_scalar_line(const check_access *access, check_page *p, uint32_t low, 
     const int store = access->access & SIM_WRITE;
     check_line *l = line_of(p, low);
     const check_record *copied = NULL;
+    if (!l->cached && !l->clean && !g->flushed)
+        check_left_line(access, p, low);
     if (l->cached > g->flushed)
         copied = written_since(p, ASCSIM_MTE3, store ? first : low,
                                store ? first + CHECK_LINE : high, l->cached);
@@ -92,4 +108,5 @@ void check_global_flush(sim_core *core, const void *address)
     check_page *p = check_page_of(shadow, (uintptr_t)address / CHECK_PAGE);
     check_line *l = line_of(p, (uint32_t)((uintptr_t)address % CHECK_PAGE));
     l->cached = l->dirty = 0;
+    l->clean = 1;
 }

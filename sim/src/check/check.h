@@ -50,6 +50,8 @@ void sim_check_alone(sim_core *core, const sim_instr *wait);
 void sim_written_begin(sim_region *region);
 void sim_written_add(sim_region *region, const void *memory, size_t bytes);
 void sim_written_free(sim_region *region);
-void sim_check_close(ascsim *device); /* frees device->global */
+/* The host has written, or taken away, global memory. */
+void sim_left_host(ascsim *device, const void *memory, size_t bytes);
+void sim_check_close(ascsim *device); /* frees device->global and device->left */
 
 #endif

@@ -247,10 +247,26 @@ void check_global_touch(const check_access *access, const unsigned char *base, u
     }
 }
 
+/* What S has in its cache stays there when the block ends. */
+static void leave_lines(const sim_core *core, const check_global *g)
+{
+    ascsim *device = core->device;
+    pthread_mutex_lock(&device->lock);
+    for (uint32_t u = 0; u < g->used_count; u++) {
+        const check_page *p = &g->pages[g->used[u]];
+        for (uint32_t l = 0; p->lines && l < CHECK_PAGE / CHECK_LINE; l++)
+            if (p->lines[l].cached > g->flushed)
+                check_left_add(device, p->number * (CHECK_PAGE / CHECK_LINE) + l,
+                               (int32_t)core->block, p->lines[l].cached);
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
 void check_global_end(sim_core *core)
 {
     sim_shadow *shadow = core->shadow;
     check_global *g = shadow->global;
+    leave_lines(core, g);
     size_t count = 0, room = 0;
     check_interval *list = NULL;
     for (uint32_t u = 0; u < g->used_count; u++) {

@@ -13,6 +13,7 @@ typedef struct check_record {
 /* Ticks; 0: not. A flush of all lines counts for those before it. */
 typedef struct check_line {
     uint32_t cached, dirty, dirty_who;
+    int clean; /* the block has flushed this line */
 } check_line;
 
 typedef struct check_page {
@@ -37,5 +38,11 @@ void check_scalar_line(const check_access *access, check_page *page, uint32_t lo
 /* A copy touches [low, high) of the page. */
 void check_copy_lines(const check_access *access, const check_page *page, uint32_t low,
                       uint32_t high);
+
+/* ---- left.c: lines that an earlier launch has left in the cache ---- */
+
+void check_left_add(ascsim *device, uintptr_t line, int32_t block, uint32_t tick);
+/* 1: something else has been written to this line since. */
+int check_left_changed(const ascsim *device, uintptr_t line);
 
 #endif

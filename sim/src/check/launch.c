@@ -42,6 +42,7 @@ void sim_check_close(ascsim *device)
     }
     free(all);
     device->global = NULL;
+    check_left_free(device);
 }
 
 void check_launch_doubt(ascsim *device, const check_interval *read)
@@ -272,6 +273,7 @@ void sim_check_launch(ascsim *device, sim_cross *cross)
     check_intervals *all = device->global;
     if (cross)
         check_cross_end(cross);
+    check_left_end(device, all ? all->items : NULL, all ? all->count : 0);
     if (!all || all->count == 0)
         return;
     if (any_writes(all)) {

@@ -183,6 +183,9 @@ typedef struct check_interval {
 } check_interval;
 void check_launch_add(ascsim *device, const check_interval *intervals, size_t count);
 void check_launch_doubt(ascsim *device, const check_interval *read);
+/* ---- left.c: a launch has ended, with these accesses ---- */
+void check_left_end(ascsim *device, const check_interval *items, size_t count);
+void check_left_free(ascsim *device);
 const unsigned char *check_unwritten(const sim_region *region, const unsigned char *base,
                                      uint64_t bytes); /* NULL: none */
 

@@ -47,6 +47,7 @@ ascsim *ascsim_open(const ascsim_options *options)
     device->cores = (int)cores;
     if (!device->options.ub_bytes)
         device->options.ub_bytes = (int64_t)ascsim_chip_fact(soc, "ub_usable_bytes");
+    device->load3d_channels = (int64_t)ascsim_chip_fact(soc, "load3d_channels");
     if (device->options.threads <= 0) {
         const long processors = sysconf(_SC_NPROCESSORS_ONLN);
         device->options.threads = processors > 0 ? (int)processors : 1;
@@ -121,6 +122,7 @@ int ascsim_map(ascsim *device, void *memory, size_t bytes, const char *name)
     if (!memory || !bytes)
         return sim_error("ascsim_map: %s is %p, %zu bytes, expected memory",
                          name ? name : "unnamed", memory, bytes);
+    sim_left_host(device, memory, bytes);
     return add_region(device, memory, bytes, name, 0);
 }
 
@@ -128,6 +130,7 @@ void ascsim_free(ascsim *device, void *memory)
 {
     for (int i = device->region_count - 1; i >= 0; i--)
         if (device->regions[i].base == memory) {
+            sim_left_host(device, memory, device->regions[i].bytes);
             drop_region(&device->regions[i]);
             device->region_count--;
             memmove(device->regions + i, device->regions + i + 1,
@@ -141,6 +144,7 @@ void ascsim_written(ascsim *device, void *memory, size_t bytes)
     sim_region *region = (sim_region *)sim_region_of(device, memory);
     if (region)
         sim_written_add(region, memory, bytes);
+    sim_left_host(device, memory, bytes);
 }
 
 int ascsim_stream(ascsim *device, const void *memory)

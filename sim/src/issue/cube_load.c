@@ -88,6 +88,11 @@ void asc_issue_load3d(const asc_site *site, unsigned types, void *dst, void *src
     const uint32_t k0 = sim_field(&instr, "k_start_pt", k_start, SIM_U16_LIMIT) / each;
     const uint32_t m0 = sim_field(&instr, "m_start_pt", m_start, SIM_U16_LIMIT);
     sim_field(&instr, "channel_size", channels, SIM_U16_LIMIT);
+    if (channels > core->device->load3d_channels && !instr.misfit) {
+        instr.misfit = "channel_size";
+        instr.misfit_value = channels;
+        instr.misfit_limit = core->device->load3d_channels;
+    }
     const uint32_t columns = sim_fractals(k, each), bands = sim_fractals(m, SIM_FRACTAL_ROWS);
     const uint32_t all = bands * SIM_FRACTAL_ROWS, left = rows > m0 ? rows - m0 : 0;
     instr.repeat = bands * columns;

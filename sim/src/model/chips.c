@@ -1,7 +1,8 @@
-/* model/chips.c - the table of chips and its queries. */
+/* model/chips.c - the table of chips and its queries; figures that a program tries instead. */
+#include <stdlib.h>
 #include <string.h>
 
-#include "ascsim.h"
+#include "model.h"
 
 enum {
 #define CHIP(chip) CHIP_##chip,
@@ -126,8 +127,48 @@ const ascsim_fact *ascsim_chip_facts(const char *soc)
     return index < 0 ? NULL : facts[index];
 }
 
+/* What ascsim_set_facts() was given. */
+enum { MOST_TRIED = 32 };
+static struct {
+    const char *name; /* the table's */
+    double value;
+} tried[MOST_TRIED];
+static int tried_count;
+
+static const char *fact_name(const char *name, size_t length)
+{
+    for (int i = 0; i < FACTS; i++)
+        if (strlen(facts[0][i].name) == length && !strncmp(facts[0][i].name, name, length))
+            return facts[0][i].name;
+    return NULL;
+}
+
+int ascsim_set_facts(const char *list)
+{
+    int count = 0;
+    for (const char *at = list ? list : ""; *at; count++) {
+        char *end;
+        const size_t length = strcspn(at, "=,");
+        const char *name = at[length] == '=' ? fact_name(at, length) : NULL;
+        const double value = name ? strtod(at + length + 1, &end) : 0;
+        if (!name || !(value > 0) || (*end && *end != ',') || count == MOST_TRIED)
+            return sim_error("\"%s\", expected a fact of the table and a number above 0, such as "
+                             "launch_us=3, %d at most with commas between",
+                             at, MOST_TRIED);
+        tried[count].name = name;
+        tried[count].value = value;
+        at = end + (*end == ',');
+    }
+    tried_count = count;
+    return 0;
+}
+
 double ascsim_chip_fact(const char *soc, const char *name)
 {
+    const int known = chip_index(soc) >= 0;
+    for (int i = 0; known && i < tried_count; i++)
+        if (!strcmp(tried[i].name, name))
+            return tried[i].value;
     for (const ascsim_fact *fact = ascsim_chip_facts(soc); fact && fact->name; fact++) {
         if (strcmp(fact->name, name) == 0) {
             return fact->value;

@@ -274,9 +274,11 @@ struct ascsim {
     pthread_mutex_t lock;
     const char *kernel_name;
     int64_t launches;
+    int64_t load3d_channels;        /* at most, of an image that is loaded to L0A */
     struct sim_faults *faults;      /* report/ */
     struct sim_profile *profile;    /* report/: launches that are over */
     struct check_intervals *global; /* check/: GM accesses of all blocks of this launch */
+    struct check_left *left;        /* check/: lines that earlier launches left to S's cache */
     struct time_state *times;       /* time/: L2, and the records of the launch that runs */
     /* check/: a bit for each 32 B of UB that a block of the last launch has touched */
     uint64_t ub_used[SIM_UB_ARENA / SIM_BLOCK / 64];

@@ -1,7 +1,8 @@
 /* faults.c - runs the planted faults and their clean twins: faults PLANTED.so CLEAN.so SOURCE...
  *
  * The sources are the table: KERNEL(name), KERNEL_CUBE(name) or KERNEL_MIX(name), behind it perhaps
- * "blocks=PLANTED[,CLEAN]", and the lines marked FAULT and OTHER. Of a planted one the model must
+ * "blocks=PLANTED[,CLEAN]", or "launches=2" with x written anew between, and the lines marked FAULT
+ * and OTHER. Of a planted one the model must
  * report that kind at that line with that other line, and nothing else; of its twin nothing; both
  * with every seed and any number of threads, and in the same words. Every kind that the model knows
  * is planted. */
@@ -18,6 +19,7 @@ typedef struct plant {
     const char *file;
     int line, other; /* 0: none */
     long blocks[2];  /* planted, clean */
+    int launches;
 } plant;
 
 static const struct {
@@ -96,7 +98,11 @@ static int run(const plant *p, void *library, int planted, int way)
     }
     const ascsim_arg args[] = {ASCSIM_POINTER(arrays[0]), ASCSIM_POINTER(arrays[1]),
                                ASCSIM_POINTER(arrays[2])};
-    const int status = ascsim_launch(device, p->name, kernel, p->blocks[!planted], args, 3);
+    int status = 0;
+    for (int i = 0; i < p->launches; i++) {
+        status |= ascsim_launch(device, p->name, kernel, p->blocks[!planted], args, 3);
+        ascsim_written(device, arrays[0], N * sizeof(float));
+    }
     const ascsim_fault *faults;
     const int count = ascsim_faults(device, &faults);
     const int marked = planted ? as_marked(p, faults, count) : count == 0 && status == 0;
@@ -120,9 +126,11 @@ static void read_line(plant *plants, int *count, const char *file, const char *t
     const char *name = strchr(text, '('), *fault = strstr(text, "// FAULT: ");
     if (name && strncmp(text, "KERNEL", 6) == 0) {
         plant *p = &plants[(*count)++];
-        *p = (plant){.file = file, .blocks = {1, 1}};
+        *p = (plant){.file = file, .blocks = {1, 1}, .launches = 1};
         sscanf(name, "(%63[^)]", p->name);
-        const char *blocks = strstr(text, "blocks=");
+        const char *blocks = strstr(text, "blocks="), *launches = strstr(text, "launches=");
+        if (launches)
+            sscanf(launches, "launches=%d", &p->launches);
         if (blocks && sscanf(blocks, "blocks=%ld,%ld", &p->blocks[0], &p->blocks[1]) == 1)
             p->blocks[1] = p->blocks[0];
     }

@@ -36,6 +36,37 @@ KERNEL(dcache_stale_store)
     y[EITHER(15, 16)] = 1.0f; // FAULT: dcache-stale
 }
 
+KERNEL(dcache_left) // launches=2
+{
+    asc_init();
+    NEEDED(asc_dcci_entire_all();)
+    *A = x[3]; // FAULT: dcache-left
+}
+
+KERNEL(dcache_left_line) // launches=2
+{
+    asc_init();
+    asc_dcci_single(EITHER(x + 16, x));
+    *A = x[3]; // FAULT: dcache-left
+}
+
+KERNEL(dcache_left_store) // launches=2
+{
+    asc_init();
+    NEEDED(asc_dcci_single(x);)
+    x[3] = 1.0f; // FAULT: dcache-left
+}
+
+KERNEL(dcache_left_copied) // launches=2
+{
+    asc_init();
+    asc_duplicate(A, 2.0f, TILE);
+    NEEDED(asc_dcci_single(y);)
+    *C = y[1]; // FAULT: dcache-left
+    asc_sync();
+    asc_copy_ub2gm(y, A, BYTES);
+}
+
 KERNEL(dcache_dirty_read)
 {
     asc_init();

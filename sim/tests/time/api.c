@@ -206,6 +206,16 @@ static void test_chips(void)
     CHECK(ascsim_chip_fact("910B1", "clock_mhz") == 1850, "clock");
     CHECK(ascsim_chip_fact("910B1", "none") == -1 && ascsim_chip_fact("310P", "clock_mhz") == -1,
           "unknown");
+    CHECK(ascsim_set_facts("launch_us=3,clock_mhz=1000") == 0 &&
+              ascsim_chip_fact("910B1", "clock_mhz") == 1000 &&
+              ascsim_chip_fact("910B4", "launch_us") == 3 &&
+              ascsim_chip_fact("310P", "launch_us") == -1,
+          "other figures: %s", ascsim_error());
+    CHECK(ascsim_set_facts("launch_us=many") == -1 && ascsim_set_facts("lunch_us=3") == -1 &&
+              ascsim_set_facts("launch_us=3;") == -1 && ascsim_chip_fact("910B1", "launch_us") == 3,
+          "figures that are none are taken");
+    CHECK(ascsim_set_facts(NULL) == 0 && ascsim_chip_fact("910B1", "clock_mhz") == 1850,
+          "other figures stay");
     int chips = 0;
     for (; ascsim_chip_name(chips); chips++) {
         for (const ascsim_fact *fact = ascsim_chip_facts(ascsim_chip_name(chips)); fact->name;
