@@ -86,15 +86,16 @@ static int find(const tg_ctx *ctx, const char *full_name)
 {
     const size_t length = strlen(full_name);
     const reg_impl *r;
+    int variant = -1;
     for (int i = 0; length && (r = tg_registry_impl(i)); i++) {
         const char *name = r->info.full_name;
-        if (strcmp(name, full_name) == 0)
+        if (strcmp(name, full_name) == 0) /* wherever it stands: ascend/gemm.aclnn comes before */
             return i;
-        if (strncmp(name, full_name, length) == 0 && name[length] == '.' &&
+        if (variant < 0 && strncmp(name, full_name, length) == 0 && name[length] == '.' &&
             tg_impl_supported(ctx, i))
-            return i;
+            variant = i;
     }
-    return -1;
+    return variant;
 }
 
 int tg_find(const tg_ctx *ctx, const char *full_name)

@@ -184,6 +184,7 @@ static void check_product(tg_ctx *ctx, const tg_tensor *from, const tg_tensor *t
                     {TG_BF16, 17, "ascend/gemm.aclnn"},
                     {TG_F32, 16, "ascend/gemm"},
                     {TG_F16, 40, "ascend/gemm"}};
+    EXPECT(!*tg_impl_at(tg_find(ctx, "ascend/gemm"))->variant, "ascend/gemm is another");
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         EXPECT(multiply(ctx, products[i].type, products[i].rows, from, to) == TG_OK, "%s",
                tg_last_error());
