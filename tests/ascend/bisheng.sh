@@ -14,54 +14,8 @@ fail() {
     cat "$work/told" "$work/log" 2>/dev/null || true
     exit 1
 }
-cann=$work/cann/compiler/ccec_compiler/bin # bisheng is a link to what lies there, as an installed CANN has it
-mkdir -p "$cann" "$work/cann/bin"
-# What both do: -o's file to $output, what is no option to $inputs.
-cat >"$cann/stand-in" <<'SH'
-set -eu
-refuse() {
-    echo "$(basename "$0"): $1" >&2
-    exit 1
-}
-words=" $* " output='' inputs=''
-echo "$(basename "$0")$words" >>"$TOLD"
-while [ $# -gt 0 ]; do
-    case $1 in
-    -o) output=$2 && shift ;;
-    -x | -I | -m) shift ;;
-    -*) ;;
-    *) inputs="$inputs $1" ;;
-    esac
-    shift
-done
-demand() {
-    for word in "$@"; do
-        case $words in *" $word "*) ;; *) refuse "$word is missing in$words" ;; esac
-    done
-}
-SH
-cat >"$cann/bisheng" <<'SH'
-#!/bin/sh
-. "$(dirname "$(readlink -f "$0")")/stand-in"
-demand "-x asc" --aicore-only --npu-arch=dav-2201 -std=c++17 -c
-case $words in *" -r "* | *" -shared "* | *" -fPIC "*) refuse "that is no device code:$words" ;; esac
-for input in $inputs; do
-    case $input in *.asc.c) ;; *) refuse "$input is no kernel" ;; esac
-    echo "device code of $input" >"$output"
-done
-SH
-cat >"$cann/ld.lld" <<'SH'
-#!/bin/sh
-. "$(dirname "$(readlink -f "$0")")/stand-in"
-demand "-m aicorelinux" -Ttext=0 -static
-for input in $inputs; do
-    grep -q '^device code of ' "$input" || refuse "$input is no device code"
-done
-echo "linked" >"$output"
-cat $inputs >>"$output"
-SH
-chmod +x "$cann/bisheng" "$cann/ld.lld"
-ln -s ../compiler/ccec_compiler/bin/bisheng "$work/cann/bin/bisheng"
+. "$source/tests/ascend/cann.sh"
+make_cann "$work/cann"
 export TOLD="$work/told"
 
 configure() { # CMAKE_OPTIONS...
@@ -102,7 +56,7 @@ done
 grep -q 'expected a list of gaps' "$work/log" || fail "does not say which doubts there are"
 
 # Another linker that is installed is not taken for CANN's.
-rm "$cann/ld.lld"
+rm "$work/cann/compiler/ccec_compiler/bin/ld.lld"
 ! configure || fail "a build without CANN's linker is configured"
 grep -q 'no ld.lld' "$work/log" || fail "does not say that CANN's linker is missing"
 echo "$kernels kernels, compiled as the planner takes them to be, linked as the run time takes them"

@@ -1,13 +1,17 @@
 /* A stand-in for CANN's libascendcl.so, built under that name: enough of its documented functions
- * for the host path of the backend, on a device that does not exist. It runs no kernel: it writes
- * down every call, and what is wrong with it; or runs it on the model (stand_in_model.c). Device
- * memory is host memory at a constant distance, so that a plain access fails.
+ * for the host path of the backend, on a device that does not exist. It writes down every call, and
+ * what is wrong with it. Device memory is host memory at a constant distance, so that a plain
+ * access fails. Kernels are not run, or on the model (stand_in_model.c).
  *
  *   STAND_IN_RECORD=FILE     a line a call; "VIOLATION ..." where a rule of the run time is broken
  *   STAND_IN_FAIL=NAME       that function answers error 507899
  *   STAND_IN_FAIL=NAME:N     at its Nth call alone
  *   STAND_IN_DEVICES, STAND_IN_CORES, STAND_IN_UB, STAND_IN_SOC, STAND_IN_ARCH   what the card says
- *                                                                                of itself */
+ *                                                                                of itself
+ *   STAND_IN_MODEL=FOLDER    kernels run on the model, libascsim.so there; those of files that are
+ *                            no library, of libtigon_ascend_model.so there
+ *   STAND_IN_FACTS=LIST      what this card is like: other figures than the model's
+ *   STAND_IN_PROFILE=FILE    a line a launch, as msprof's op_summary has them */
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,6 +106,8 @@ API int aclrtMalloc(void **memory, size_t bytes, int policy)
     t->bytes = bytes;
     t->words[1] = (uint64_t)(uintptr_t)malloc(bytes);
     t->words[0] = t->words[1] + moved;
+    if (model_is_card())
+        model_map((void *)(uintptr_t)t->words[1], bytes);
     *memory = (void *)(uintptr_t)t->words[0];
     return 0;
 }
@@ -111,6 +117,8 @@ API int aclrtFree(void *memory)
     BEGIN("aclrtFree", 1);
     for (int i = 0; i < SLOTS; i++)
         if (things[i].is == MEMORY && things[i].words[0] == (uint64_t)(uintptr_t)memory) {
+            if (model_is_card())
+                model_unmap((void *)(uintptr_t)things[i].words[1]);
             free((void *)(uintptr_t)things[i].words[1]);
             things[i].is = NOTHING;
             return 0;
@@ -132,6 +140,8 @@ static int copy(void *dst, size_t room, const void *src, size_t bytes, int how)
     if (how < 0 || how > 3 || !to || !from || room < bytes)
         return violation("aclrtMemcpy", "addresses or sizes that do not fit the kind of copy");
     memcpy(to, from, bytes);
+    if (model_is_card() && how != 2 && how != 0)
+        model_written(to, bytes);
     return 0;
 }
 

@@ -12,7 +12,7 @@ enum {
     INVALID = 100000,
     REPEATED = 100002,
     NO_DEVICE = 107002, /* no device is set */
-    SLOTS = 256,
+    SLOTS = 1024,
     MOST_ARGS = 80,
     STAND_IN_SYNC = 0x51c000 /* what mix kernels signal through */
 };
@@ -30,7 +30,9 @@ typedef struct thing {
     char name[96];             /* of a function */
     int count;                 /* of arguments */
     int done;                  /* arguments are final; an event is recorded */
-    uint64_t words[MOST_ARGS]; /* of memory: its address, and the host's */
+    uint64_t words[MOST_ARGS]; /* of memory: its address, and the host's; of a binary and a
+                                  function: what the model has loaded */
+    double us;                 /* of an event, on a card that is the model */
 } thing;
 
 #pragma GCC visibility push(default) /* stand_in_aclnn.c is a library of its own */
@@ -57,10 +59,20 @@ int is_here(const char *function, const thing *t);
 /* The bytes from this address to the end of its memory; 0 if it is not the device's. */
 size_t room_at(uint64_t address);
 
-/* ---- stand_in_model.c ---- */
+/* ---- stand_in_model.c: the card is the model, where STAND_IN_MODEL names the folder of
+ * libascsim.so; otherwise kernels are not run ---- */
 
-/* Runs a kernel on the model where STAND_IN_MODEL says that one is; 0, or an error. */
-int run_on_model(const char *kernel, uint32_t blocks, const thing *args);
+int model_is_card(void);
+/* The memory of the host that is the card's. */
+void model_map(void *memory, size_t bytes);
+void model_unmap(void *memory);
+void model_written(void *memory, size_t bytes); /* by the host */
+/* A file of kernels, of which it opens what is a library; else that of the model's own kernels. */
+void *model_open_kernels(const char *path);
+void *model_kernel(void *kernels, const char *name); /* NULL: it has none of that name */
+/* 0, or FAILED: a block had to be stopped, or a kernel has a fault. */
+int model_launch(const thing *function, uint32_t blocks, const thing *args);
+double model_us(void); /* that all launches have taken */
 
 #pragma GCC visibility pop
 

@@ -1,4 +1,5 @@
-/* stand_in_kernels.c - events, and kernels that are loaded and launched. */
+/* stand_in_kernels.c - events, and kernels that are loaded and launched: run on the model, or not at
+ * all. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ API int aclrtRecordEvent(void *event, void *stream)
     if (!t)
         return violation("aclrtRecordEvent", "an unknown event");
     t->done = 1;
+    t->us = model_is_card() ? model_us() : 0;
     return 0;
 }
 
@@ -45,7 +47,7 @@ API int aclrtEventElapsedTime(float *ms, void *from, void *to)
     const thing *a = find(from, EVENT), *b = find(to, EVENT);
     if (!a || !b || !a->done || !b->done)
         return violation("aclrtEventElapsedTime", "an event never recorded");
-    *ms = 0.125f;
+    *ms = model_is_card() ? (float)((b->us - a->us) * 1e-3) : 0.125f;
     return 0;
 }
 
@@ -74,7 +76,11 @@ API int aclrtBinaryLoadFromFile(const char *path, load_options *options, void **
         options->list->value[0] != magic)
         return violation("aclrtBinaryLoadFromFile", "expected the magic of the file's cores");
     *binary = create(BINARY);
-    return 0;
+    if (!model_is_card())
+        return 0;
+    void *kernels = model_open_kernels(path);
+    find(*binary, BINARY)->words[0] = (uint64_t)(uintptr_t)kernels;
+    return kernels ? 0 : FAILED;
 }
 
 API int aclrtBinaryUnLoad(void *binary)
@@ -86,9 +92,14 @@ API int aclrtBinaryUnLoad(void *binary)
 API int aclrtBinaryGetFunction(const void *binary, const char *name, void **function)
 {
     BEGIN("aclrtBinaryGetFunction", 1);
-    if (!find(binary, BINARY))
+    const thing *from = find(binary, BINARY);
+    if (!from)
         return violation("aclrtBinaryGetFunction", "the binary is not loaded");
+    void *kernel = model_is_card() ? model_kernel((void *)(uintptr_t)from->words[0], name) : NULL;
+    if (model_is_card() && !kernel)
+        return FAILED;
     *function = create(FUNCTION);
+    find(*function, FUNCTION)->words[0] = (uint64_t)(uintptr_t)kernel;
     snprintf(find(*function, FUNCTION)->name, sizeof things->name, "%s", name);
     return 0;
 }
@@ -165,6 +176,6 @@ API int aclrtLaunchKernelWithConfig(void *function, uint32_t blocks, void *strea
     if (s)
         record("stream %td of device %d", s - things, (int)s->device);
     record_launch(f, blocks, a);
-    const int error = run_on_model(f->name, blocks, a);
-    return error ? error : destroy("aclrtLaunchKernelWithConfig", args, ARGS);
+    const int failed = model_is_card() ? model_launch(f, blocks, a) : 0;
+    return destroy("aclrtLaunchKernelWithConfig", args, ARGS) || failed ? FAILED : 0;
 }

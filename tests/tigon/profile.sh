@@ -1,5 +1,5 @@
 #!/bin/sh
-# tigon profile --published: the calls of the document's table, the increment that the model is held to, what it refuses.
+# tigon profile --published, --compare: the calls of the document's table, the increment that the model is held to, what it refuses.
 #   profile.sh TIGON SOURCE_DIR
 set -eu
 tigon=$1
@@ -29,6 +29,13 @@ python3 -m json.tool "$work/profile/trace.json" >/dev/null || fail "trace.json i
 refuses "expected an operator"
 refuses "--published: found another call" --published swiglu
 refuses "--published: found another call" --published --size small
+refuses "--ten: found another call" --ten swiglu
+refuses "--compare: found another call" --compare x --ten
+refuses "--json: not with --ten or --compare" --compare x --json
+refuses "--device is npu, expected npu-model" --device npu swiglu
+echo "Op Name,Block Dim" >"$work/other.csv"
+output=$("$tigon" profile --compare "$work/other.csv" 2>&1) && fail "times that are not there are compared"
+case $output in *'has no columns "Op Name" and "Task Duration(us)"'*) ;; *) fail "no word on the columns: $output" ;; esac
 refuses "--update: expected with --published" swiglu --update x
 refuses "--update: expected with --published" --published --json --update x
 

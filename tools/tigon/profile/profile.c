@@ -66,13 +66,17 @@ static void count_launch(void *count, const tg_npu_launch *launch)
     ++*(int *)count;
 }
 
-static int call_again(const profile_request *q, tg_ctx *ctx, const problem *p, int launches)
+static int call_again(const profile_request *q, tg_ctx *ctx, problem *p, int launches)
 {
+    const int there = problem_runs_there(ctx, p); /* a card has memory of its own */
+    if (there && problem_place(ctx, p))
+        return wrong(tg_last_error());
+    const void *args = there ? problem_device_args(p) : problem_args(p);
     for (int i = 0; i < q->calls; i++) {
         int count = 0;
         if (launches >= 0)
             tg_npu_watch(count_launch, &count);
-        if (tg_call(ctx, p->op->id, problem_args(p)))
+        if (tg_call(ctx, p->op->id, args))
             return wrong(tg_last_error());
         if (launches >= 0 && write(launches, &count, sizeof count) != sizeof count)
             return wrong("the launches cannot be counted");
@@ -178,30 +182,58 @@ static int profile(const profile_request *q)
 
 /* ---- the command ---- */
 
+/* What is profiled instead of an operator. */
+typedef struct others {
+    const char *document, *csv;
+    int published, ten;
+} others;
+
+static int profile_others(const cli_usage *usage, const profile_request *q, const others *o,
+                          int parsed)
+{
+    if (o->published + o->ten + (o->csv != NULL) > 1 || parsed || q->text || q->size)
+        return cli_error(usage, "%s: found another call, expected none beside it",
+                         o->published ? "--published"
+                         : o->ten     ? "--ten"
+                                      : "--compare");
+    if (o->published && q->soc)
+        return cli_error(usage, "--published: the chips are those of the published times");
+    if (!o->published && q->as_json)
+        return cli_error(usage, "--json: not with --ten or --compare");
+    return o->published ? profile_published(o->document, q->as_json)
+           : o->ten     ? profile_ten(q->device)
+                        : profile_compare(o->csv, q->soc, q->out);
+}
+
 int command_profile(int argc, char **argv)
 {
     profile_request q = {
         .device = "npu-model", .out = "tigon-profile", .type = "f32", .calls = STEADY_CALLS};
-    const char *document = NULL;
-    int published = 0;
+    others o = {.ten = 0};
     const cli_option options[] = {
-        {"--device", CLI_TEXT, &q.device, "NAME", "the device: npu-model, which is the default"},
+        {"--device", CLI_TEXT, &q.device, "NAME",
+         "the device: npu-model, which is the default; with --ten npu, too"},
         {"--soc", CLI_TEXT, &q.soc, "NAME", "the chip that is modelled (TIGON_SOC, else 910B4)"},
         {"--shape", CLI_TEXT, &q.text, "SIZES", "sizes and options, such as \"R=64 F=1024\""},
         {"--size", CLI_TEXT, &q.size, "NAME", "one of the benchmark's sizes (the first)"},
         {"--dtype", CLI_TEXT, &q.type, "TYPE", "f32, bf16 or f16 (f32)"},
         {"--out", CLI_TEXT, &q.out, "DIR", "where to write (tigon-profile)"},
         {"--trace", CLI_FLAG, &q.trace, NULL, "write trace.json too, for Chrome or Perfetto"},
-        {"--published", CLI_FLAG, &published, NULL,
+        {"--published", CLI_FLAG, &o.published, NULL,
          "calls that others have published times of, beside those"},
-        {"--update", CLI_TEXT, &document, "FILE",
+        {"--update", CLI_TEXT, &o.document, "FILE",
          "with --published: write the table into FILE, between its marks"},
+        {"--ten", CLI_FLAG, &o.ten, NULL,
+         "ten calls, three times each, for msprof to measure on a card"},
+        {"--compare", CLI_TEXT, &o.csv, "FILE",
+         "msprof's op_summary*.csv of those ten calls beside the model's times, and the model's "
+         "figures of the chip that would fit"},
         {"--json", CLI_FLAG, &q.as_json, NULL, "print one JSON object"},
         {0},
     };
     const cli_usage usage = {
         "tigon profile",
-        "OPERATOR | --published",
+        "OPERATOR | --published | --ten | --compare FILE",
         "Runs an operator on the model of an NPU and shows where the time goes: of the first call, "
         "and of\n"
         "the third, when L2 holds what the call before has left (the steady state).",
@@ -210,25 +242,24 @@ int command_profile(int argc, char **argv)
         "(*.csv), all calls in them, cycles of each source line (lines.csv) and pipeline.svg. "
         "trace.json holds at "
         "most\n"
-        "the first 2^18 instructions, some 50 MB. All times are the model's.",
+        "the first 2^18 instructions, some 50 MB. All times are the model's, but those of "
+        "--compare that say so.",
         options,
         1};
     const int parsed = cli_parse(&usage, argc, argv);
     if (parsed < 0)
         return cli_exit(parsed);
-    if (published && (parsed || q.text || q.size || q.soc))
-        return cli_error(&usage, "--published: found another call, expected none beside it");
-    if (document && (!published || q.as_json))
+    if (o.document && (!o.published || q.as_json))
         return cli_error(&usage, "--update: expected with --published, without --json");
-    if (published)
-        return profile_published(document, q.as_json);
+    if (strcmp(q.device, "npu-model") && !(o.ten && !strcmp(q.device, "npu")))
+        return cli_error(&usage, "--device is %s, expected npu-model: a card has msprof", q.device);
+    if (o.published || o.ten || o.csv)
+        return profile_others(&usage, &q, &o, parsed);
     if (parsed != 1)
         return cli_error(&usage, "expected an operator");
     const int unknown = names_unknown(&usage, argv + 1, parsed);
     if (unknown)
         return unknown;
-    if (strcmp(q.device, "npu-model"))
-        return cli_error(&usage, "--device is %s, expected npu-model: a card has msprof", q.device);
     if (!cli_type(&usage, "--dtype", q.type))
         return 2;
     q.op = argv[1];

@@ -26,4 +26,10 @@ int profile_report(const char *folder, const int *launches, int ncalls, int as_j
  * its marks if there is one. 0, or 1 after a message. */
 int profile_published(const char *document, int as_json);
 
+/* ten.c: ten calls on a device, three times each, for msprof to watch; 0, or 1 after a message. */
+int profile_ten(const char *device);
+/* The same on the model beside what msprof has measured, an op_summary*.csv: tables, lines of the
+ * model's table of chips that would fit, and compare.svg in a folder. */
+int profile_compare(const char *csv, const char *soc, const char *folder);
+
 #endif
