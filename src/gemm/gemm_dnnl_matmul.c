@@ -45,13 +45,6 @@ static tg_status status_of(dnnl_status_t status)
                                           : TG_EUNSUPPORTED;
 }
 
-/* oneDNN 2.6's products on AMX tiles end the process with SIGILL where a block has fewer than 16
- * rows or columns and 31 terms are left after whole tiles: its tiles do not fit each other. */
-static int is_broken(const char *name, const call *w)
-{
-    return strstr(name, "amx") && (w->m < 16 || w->n < 16) && w->k % 32 == 31;
-}
-
 static tg_status make_matmul(const call *w, gemm_matmul **made)
 {
     dnnl_primitive_desc_t pd;
@@ -63,7 +56,7 @@ static tg_status make_matmul(const call *w, gemm_matmul **made)
     gemm_matmul *m = calloc(1, sizeof *m);
     /* Plain loops: the portable implementation is faster. no case: oneDNN has kernels for all
      * where it is asked */
-    if (!strncmp(name, "ref", 3) || is_broken(name, w))
+    if (!strncmp(name, "ref", 3))
         status = TG_EUNSUPPORTED;
     else
         status = m ? status_of(dnnl_primitive_create(&m->primitive, pd)) : TG_ENOMEM;

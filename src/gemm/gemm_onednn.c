@@ -232,11 +232,24 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     return TG_OK;
 }
 
+/* On matrix units oneDNN 2.6 ends the process with SIGILL where a block has fewer than 16 rows or
+ * columns and 31 terms are left after whole tiles: its tiles do not fit each other. */
+static int breaks_tiles(const tg_gemm_args *args)
+{
+    enum { TILE = 16, TERMS = 32 };
+    const gemm_blocks g = gemm_cut(args);
+    if (g.type != TG_BF16 || g.whole.k % TERMS != TERMS - 1 || g.count == 0)
+        return 0;
+    const int64_t last_rows = g.whole.m - (g.down - 1) * g.rows;
+    const int64_t last_cols = g.whole.n - (g.across - 1) * g.cols;
+    return last_rows < TILE || last_cols < TILE;
+}
+
 static int accepts(const tg_gemm_args *args)
 {
     if (args->alpha != 1 || !gemm_isa_takes(tg_type_of(args->a)))
         return 0;
-    return gemm_plain_strides(args);
+    return gemm_plain_strides(args) && !breaks_tiles(args);
 }
 
 static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)

@@ -8,11 +8,19 @@
 #include "ascsim.h"
 #include "stand_in.h"
 
-#define FUNCTIONS(X)                                                                          \
-    X(ascsim_open)                                                                            \
-    X(ascsim_map)                                                                             \
-    X(ascsim_free) X(ascsim_written) X(ascsim_launch) X(ascsim_faults) X(ascsim_clear_faults) \
-        X(ascsim_last_time) X(ascsim_error) X(ascsim_set_facts)
+/* clang-format off: its two passes disagree */
+#define FUNCTIONS(X)       \
+    X(ascsim_open)         \
+    X(ascsim_map)          \
+    X(ascsim_free)         \
+    X(ascsim_written)      \
+    X(ascsim_launch)       \
+    X(ascsim_faults)       \
+    X(ascsim_clear_faults) \
+    X(ascsim_last_time)    \
+    X(ascsim_error)        \
+    X(ascsim_set_facts)
+/* clang-format on */
 
 static struct {
 #define X(name) __typeof__(name) *name;
