@@ -48,9 +48,10 @@ static void touch(time_game *play, const time_entry *copy, uint64_t address, tim
         sim_l2_touch(play->l2, address + (uint64_t)(i * record->copy.stride), record->copy.length,
                      how, use);
     }
-    /* A long burst that begins anywhere costs memory a request more. */
+    /* A long burst that is read from anywhere costs memory a request more. */
     const uint64_t align = (uint64_t)play->chip->copy_align_bytes;
-    if (address % align && record->copy.length > align && use->hits < use->lines) {
+    if (how != TIME_WRITES && address % align && record->copy.length > align &&
+        use->hits < use->lines) {
         use->fetched += record->copy.bursts * (uint32_t)align;
     }
 }

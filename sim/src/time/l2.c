@@ -1,8 +1,7 @@
 /* time/l2.c - the chip's L2: least recently used places of 512 B, filled and written back in lines
  * of 128 B.
  *
- * What it holds when a device is opened belongs to others; `dirty_at_start` of it has to be written
- * back when its place is taken. Its lines stay between launches. */
+ * Its lines stay between launches, and then none is dirty: HBM has had the time to take them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,10 +21,9 @@ struct time_l2 {
     int64_t count, used, mask;
     int32_t newest, oldest;
     uint64_t line_bytes;
-    double dirty_at_start;
 };
 
-time_l2 *sim_l2_new(int64_t lines, int line_bytes, double dirty_at_start)
+time_l2 *sim_l2_new(int64_t lines, int line_bytes)
 {
     const int64_t places = lines / LINES;
     time_l2 *l2 = calloc(1, sizeof *l2);
@@ -38,7 +36,6 @@ time_l2 *sim_l2_new(int64_t lines, int line_bytes, double dirty_at_start)
     }
     *l2 = (time_l2){.count = places, .mask = buckets - 1, .newest = -1, .oldest = -1};
     l2->line_bytes = (uint64_t)line_bytes;
-    l2->dirty_at_start = dirty_at_start;
     l2->places = malloc((size_t)places * sizeof *l2->places);
     l2->buckets = malloc((size_t)buckets * sizeof *l2->buckets);
     if (!l2->places || !l2->buckets) {
@@ -55,6 +52,13 @@ void sim_l2_free(time_l2 *l2)
         free(l2->places);
         free(l2->buckets);
         free(l2);
+    }
+}
+
+void sim_l2_settle(time_l2 *l2)
+{
+    for (int64_t i = 0; i < l2->used; i++) {
+        l2->places[i].dirty = 0;
     }
 }
 
@@ -86,7 +90,6 @@ static int32_t take_place(time_l2 *l2, uint64_t key, time_use *use)
     int32_t at = (int32_t)l2->used;
     if (l2->used < l2->count) {
         l2->used++;
-        use->evicted += (uint32_t)(l2->dirty_at_start * LINES * (double)l2->line_bytes);
     } else {
         at = l2->oldest;
         unlink_age(l2, at);

@@ -22,8 +22,8 @@ time_state *sim_time_state(ascsim *device)
     if (!state && (state = calloc(1, sizeof *state))) {
         sim_time_chip(&state->chip, device->soc);
         const time_chip *chip = &state->chip;
-        state->l2 = sim_l2_new((int64_t)(chip->l2_bytes / chip->l2_line_bytes),
-                               (int)chip->l2_line_bytes, chip->l2_dirty_at_start);
+        state->l2 = sim_l2_new((int64_t)(chip->l2_bytes * chip->l2_held / chip->l2_line_bytes),
+                               (int)chip->l2_line_bytes);
         if (!state->l2) {
             free(state);
             state = NULL;
@@ -223,6 +223,7 @@ void sim_time_launch(ascsim *device, const char *name, int64_t blocks, sim_grid 
     if (sim_profile_begin(device, state->gave_up) == 0 && stats && other) {
         const time_chip *chip = &state->chip;
         const time_sink sink = {note, device};
+        sim_l2_settle(state->l2);
         const double low =
             sim_time_play(chip, state->block, units, grid, 0, state->l2, stats, &sink);
         const double high =

@@ -97,10 +97,11 @@ void sim_time_vector_cost(time_record *record, const sim_instr *instr, time_bank
 void sim_time_cube_cost(time_record *record, const sim_instr *instr, const time_chip *chip);
 void sim_time_cube_copy(time_record *record, const sim_instr *instr, const time_chip *chip);
 
-/* l2.c: least recently used lines; what is in it at the start counts as partly dirty */
+/* l2.c: least recently used lines */
 typedef struct time_l2 time_l2;
-time_l2 *sim_l2_new(int64_t lines, int line_bytes, double dirty_at_start);
+time_l2 *sim_l2_new(int64_t lines, int line_bytes);
 void sim_l2_free(time_l2 *l2);
+void sim_l2_settle(time_l2 *l2); /* between launches: HBM takes what is dirty */
 typedef enum time_touch {
     TIME_READS,
     TIME_WRITES,

@@ -19,13 +19,13 @@ typedef struct time_flow {
     double end;      /* on the clock of its class */
 } time_flow;
 
-/* What can slow a copy: L2 alone, or HBM too: fetching from it, or making room when it cannot keep
- * up with writing back. Behind these a class for each group of copies that fetch the same lines
+/* What can slow a copy: L2 alone, or HBM too: making room when it cannot keep up with writing back,
+ * or fetching from it. Behind these a class for each group of copies that fetch the same lines
  * past L2. */
 enum {
     TIME_HITS,
-    TIME_FETCHES,
     TIME_EVICTS,
+    TIME_FETCHES,
     TIME_GROUPED,
     TIME_FLOW_CLASSES = TIME_GROUPED + TIME_FLOWS / 2
 };
@@ -35,7 +35,8 @@ typedef struct time_share {
     double hbm_per_cycle, most_waiting, group_requests;
     double waiting; /* dirty bytes that HBM has still to take */
     /* asked for a cycle by what is in flight */
-    double evicted, fetched[TIME_FLOW_CLASSES], l2[TIME_FLOW_CLASSES], requests[TIME_FLOW_CLASSES];
+    double fetched[TIME_FLOW_CLASSES], evicted[TIME_FLOW_CLASSES];
+    double l2[TIME_FLOW_CLASSES], requests[TIME_FLOW_CLASSES];
     double way[TIME_FLOW_CLASSES];
     int classes; /* of these, the first that have been used */
     int count[TIME_FLOW_CLASSES];

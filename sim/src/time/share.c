@@ -1,9 +1,9 @@
 /* time/share.c - copies in flight share HBM and L2.
  *
  * Each copy has a rate of its own, what it would get if it were alone. When all that are in flight
- * ask for more than HBM or L2 can give, all that use it are slowed by the same factor. So a copy
- * ends when its class has gone a given way, whatever the factors were meanwhile: one clock a class,
- * one sorted list.
+ * ask for more than HBM can give, all that use it are slowed by the same factor; when they ask L2
+ * for too much, those that do not wait for HBM are. So a copy ends when its class has gone a given
+ * way, whatever the factors were meanwhile: one clock a class, one sorted list.
  *
  * Dirty lines that make room wait until HBM has nothing to read, and hold up nobody before too many
  * of them wait.
@@ -38,28 +38,40 @@ static double lines_allow(const time_share *share, int class)
     return wanted > share->group_requests ? share->group_requests / wanted : 1;
 }
 
+/* What copies from memory get of L2, of what they ask for. They ask for little of it, which is why
+ * they come first; but for no more than half, or their share if that is more. */
+static double l2_allows(double fetches, double others)
+{
+    const double all = fetches + others;
+    return all > 1 ? fmin(1, fmax(1 / all, 0.5 / fetches)) : 1;
+}
+
 static factors factors_now(const time_share *share)
 {
     const int behind = share->waiting >= share->most_waiting * (1 - 1e-9);
-    double fetched = share->fetched[TIME_FETCHES], l2 = share->l2[TIME_FETCHES];
+    double fetched = 0, evicted = share->evicted[TIME_EVICTS], l2 = 0;
     factors now;
-    for (int class = TIME_GROUPED; class < share->classes; class ++) {
-        now.of[class] = lines_allow(share, class);
+    for (int class = TIME_FETCHES; class < share->classes; class ++) {
+        now.of[class] = class >= TIME_GROUPED ? lines_allow(share, class) : 1;
         fetched += share->fetched[class] * now.of[class];
+        evicted += share->evicted[class] * now.of[class];
         l2 += share->l2[class] * now.of[class];
     }
-    const double wanted = fetched + (behind ? share->evicted : 0);
+    const double wanted = fetched + (behind ? evicted : 0);
     const double hbm = wanted > share->hbm_per_cycle ? share->hbm_per_cycle / wanted : 1;
     const double evicts = behind ? hbm : 1;
-    l2 = share->l2[TIME_HITS] + l2 * hbm + share->l2[TIME_EVICTS] * evicts;
-    const double all = l2 > 1 ? 1 / l2 : 1;
-    now.of[TIME_HITS] = all;
-    now.of[TIME_FETCHES] = hbm * all;
-    now.of[TIME_EVICTS] = evicts * all;
-    for (int class = TIME_GROUPED; class < share->classes; class ++) {
-        now.of[class] *= hbm * all;
+    const double others = share->l2[TIME_HITS] + share->l2[TIME_EVICTS] * evicts;
+    const double first = l2_allows(l2 * hbm, others), left = 1 - l2 * hbm * first;
+    const double rest = others > 0 && others > left ? left / others : 1;
+    for (int class = TIME_FETCHES; class < share->classes; class ++) {
+        now.of[class] *= hbm * first;
     }
-    now.growth = share->evicted * evicts * all - (share->hbm_per_cycle - fetched * hbm * all);
+    now.of[TIME_HITS] = rest;
+    now.of[TIME_EVICTS] = evicts * rest;
+    now.growth = -share->hbm_per_cycle;
+    for (int class = 0; class < share->classes; class ++) {
+        now.growth += (share->fetched[class] + share->evicted[class]) * now.of[class];
+    }
     return now;
 }
 
@@ -104,7 +116,7 @@ void sim_share_add(time_share *share, const time_flow *flow)
         flows[at] = flows[at - 1]; /* the next to end stands last */
     }
     flows[at] = added;
-    share->evicted += flow->evicted / flow->cycles;
+    share->evicted[class] += flow->evicted / flow->cycles;
     share->fetched[class] += flow->fetched / flow->cycles;
     share->l2[class] += flow->l2_cycles / flow->cycles;
     share->requests[class] += flow->group ? flow->requests / flow->cycles : 0;
@@ -136,14 +148,13 @@ double sim_share_next(const time_share *share, int *class)
 int sim_share_end(time_share *share, int class)
 {
     const time_flow done = share->flow[class][--share->count[class]];
-    share->evicted -= done.evicted / done.cycles;
+    share->evicted[class] -= done.evicted / done.cycles;
     share->fetched[class] -= done.fetched / done.cycles;
     share->l2[class] -= done.l2_cycles / done.cycles;
     share->requests[class] -= done.group ? done.requests / done.cycles : 0;
     if (share->count[class] == 0) { /* no rounding is carried along */
-        share->l2[class] = share->fetched[class] = share->requests[class] = 0;
-        share->evicted =
-            share->count[TIME_FETCHES] + share->count[TIME_EVICTS] ? share->evicted : 0;
+        share->l2[class] = share->fetched[class] = share->evicted[class] = 0;
+        share->requests[class] = 0;
     }
     return done.pipe;
 }
