@@ -1,6 +1,6 @@
 #!/bin/sh
-# tigon profile --published, --compare: the calls of the document's table, the increment that the model is held to, what it refuses.
-#   profile.sh TIGON SOURCE_DIR
+# tigon profile: the trace, what it refuses, --compare without its columns, the published times that the model is held to.
+#   profile.sh TIGON
 set -eu
 tigon=$1
 unset TIGON_SOC TIGON_DEVICE TIGON_IMPL ASCEND_UB_CAPACITY_BITS
@@ -40,25 +40,23 @@ refuses "--update: expected with --published" swiglu --update x
 refuses "--update: expected with --published" --published --json --update x
 
 "$tigon" profile --published --update "$work/none" 2>/dev/null && fail "a document that is not there was written"
-page=docs/results/model-kernels.md
-cp "$2/$page" "$work/document.md"
-"$tigon" profile --published --update "$work/document.md"
-# Times follow the kernels; the calls and what is published of them do not.
-calls() {
-    sed -n '/^<!-- tigon profile: published/,/^<!-- end: tigon/p' "$1" | cut -d'|' -f1-7
-}
-calls "$2/$page" >"$work/found"
-calls "$work/document.md" >"$work/expected"
-diff "$work/found" "$work/expected" || fail "$page: build/tigon profile --published --update $page writes it"
 
-# Liger's forward from 1024 to 2048 columns: 42 +- 10 us. Launches of next to nothing: within a microsecond or two.
-"$tigon" profile --published --json | python3 -c '
-import json, sys
-calls = json.load(sys.stdin)["calls"]
-increment = [r for r in calls if r["less"] and r["operator"] == "fused_add_rms_norm_forward"]
-assert len(increment) == 1 and 32 <= increment[0]["model_us"] <= 52, increment
-small = [r for r in calls if not r["less"] and r["us"] < 4]
-assert len(small) >= 4, small
-for r in small:
-    assert abs(r["model_us"] - r["us"]) < 2, r
-'
+# Streams on a 910B2 that memory bounds whoever wrote the kernel, as CANN-Bench has measured them on a cleared L2: within
+# 15 %. Liger's forward on a 910B4 from 1024 to 2048 columns: 42 +- 10 us.
+python3 - "$tigon" "$work/streams" <<'PYTHON'
+import json, subprocess, sys
+def first(operator, shape, soc, dtype="f32"):
+    output = subprocess.run([sys.argv[1], "profile", operator, "--soc", soc, "--shape", shape, "--dtype", dtype, "--json", "--out",
+                             sys.argv[2]], check=True, capture_output=True)
+    return sum(launch["model_us_first"] for launch in json.loads(output.stdout)["launches"])
+for measured, *call in [(37.14, "relu_squared_forward", "R=162877 N=67", "910B2"),
+                        (360.23, "relu_squared_forward", "R=8192 N=8192", "910B2"),
+                        (145.76, "rms_norm_forward", "R=4096 N=8192 casting_mode=1 -rstd", "910B2"),
+                        (167.04, "adamw", "N=10912759 lr=1e-3 step=1 -master -grad_squares", "910B2"),
+                        (320.99, "adamw", "N=16777216 lr=1e-3 step=1 -master -grad_squares", "910B2"),
+                        (29.9, "gemm", "M=1 K=4096 N=4096", "910B2", "f16")]:
+    us = first(*call)
+    assert abs(us / measured - 1) < 0.15, (measured, us, call)
+increment = [first("fused_add_rms_norm_forward", "R=2048 N=%d" % columns, "910B4") for columns in (1024, 2048)]
+assert 32 <= increment[1] - increment[0] <= 52, increment
+PYTHON

@@ -60,31 +60,32 @@ static int no_kernel(tg_ctx *ctx, const char *device, int id)
     return 1;
 }
 
-static void count_launch(void *count, const tg_npu_launch *launch)
+static void add_launch(void *to, const tg_npu_launch *launch)
 {
-    (void)launch;
-    ++*(int *)count;
+    profile_called *called = to;
+    called->launches++;
+    called->us += launch->us;
 }
 
-static int call_again(const profile_request *q, tg_ctx *ctx, problem *p, int launches)
+static int call_again(tg_ctx *ctx, problem *p, int to)
 {
     const int there = problem_runs_there(ctx, p); /* a card has memory of its own */
     if (there && problem_place(ctx, p))
         return wrong(tg_last_error());
     const void *args = there ? problem_device_args(p) : problem_args(p);
-    for (int i = 0; i < q->calls; i++) {
-        int count = 0;
-        if (launches >= 0)
-            tg_npu_watch(count_launch, &count);
+    for (int i = 0; i < STEADY_CALLS; i++) {
+        profile_called called = {0};
+        tg_npu_watch(add_launch, &called);
         if (tg_call(ctx, p->op->id, args))
             return wrong(tg_last_error());
-        if (launches >= 0 && write(launches, &count, sizeof count) != sizeof count)
+        if (write(to, &called, sizeof called) != sizeof called)
             return wrong("the launches cannot be counted");
     }
+    tg_npu_watch(NULL, NULL);
     return 0;
 }
 
-static int call(const profile_request *q, const catalogue *cat, tg_ctx *ctx, int id, int launches)
+static int call(const profile_request *q, const catalogue *cat, tg_ctx *ctx, int id, int to)
 {
     if (!has_kernel(ctx, id))
         return no_kernel(ctx, q->device, id);
@@ -102,12 +103,12 @@ static int call(const profile_request *q, const catalogue *cat, tg_ctx *ctx, int
         problem_shape(p, error, sizeof error);
         printf("%s, %s, %s\n", op->info->name, error, q->type);
     }
-    const int bad = call_again(q, ctx, p, launches);
+    const int bad = call_again(ctx, p, to);
     problem_free(p);
     return bad;
 }
 
-int profile_call(const profile_request *q, int launches)
+int profile_call(const profile_request *q, int to)
 {
     char error[PB_ERROR];
     int bad = 0;
@@ -119,7 +120,7 @@ int profile_call(const profile_request *q, int launches)
         return wrong(tg_last_error());
     for (int id = 0; !bad && id < tg_op_count(); id++)
         if (name_begins(tg_op_at(id)->name, q->op))
-            bad = call(q, cat, ctx, id, launches);
+            bad = call(q, cat, ctx, id, to);
     tg_ctx_destroy(ctx);
     return bad;
 }
@@ -144,8 +145,7 @@ int profile_apart(int (*fn)(const void *arg, int to), const void *arg, void *int
     return WIFEXITED(status) ? WEXITSTATUS(status) : wrong("the call ended by a signal");
 }
 
-/* The number of launches of each call goes to `launches`. */
-static int call_profiled(const void *arg, int launches)
+static int call_profiled(const void *arg, int to)
 {
     const profile_request *q = arg;
     setenv("TIGON_DEVICE", q->device, 1);
@@ -153,7 +153,7 @@ static int call_profiled(const void *arg, int launches)
     setenv("TIGON_ASCEND_TRACE", q->trace ? "1" : "0", 1);
     if (q->soc)
         setenv("TIGON_SOC", q->soc, 1);
-    return profile_call(q, launches);
+    return profile_call(q, to);
 }
 
 /* The model writes the drawing last of all that is read here. */
@@ -169,15 +169,15 @@ static int is_written(const char *drawing)
 static int profile(const profile_request *q)
 {
     char drawing[1024];
-    int launches[MOST_CALLS];
+    profile_called calls[MOST_CALLS];
     size_t got;
     snprintf(drawing, sizeof drawing, "%s/pipeline.svg", q->out);
     remove(drawing); /* an earlier run's */
-    const int status = profile_apart(call_profiled, q, launches, sizeof launches, &got);
+    const int status = profile_apart(call_profiled, q, calls, sizeof calls, &got);
     if (!status && !is_written(drawing))
         return fprintf(stderr, "tigon profile: %s could not be written\n", q->out), 1;
-    const int ncalls = (int)(got / sizeof *launches);
-    return status ? status : profile_report(q->out, launches, ncalls, q->as_json);
+    const int ncalls = (int)(got / sizeof *calls);
+    return status ? status : profile_report(q->out, calls, ncalls, q->as_json);
 }
 
 /* ---- the command ---- */
@@ -207,8 +207,7 @@ static int profile_others(const cli_usage *usage, const profile_request *q, cons
 
 int command_profile(int argc, char **argv)
 {
-    profile_request q = {
-        .device = "npu-model", .out = "tigon-profile", .type = "f32", .calls = STEADY_CALLS};
+    profile_request q = {.device = "npu-model", .out = "tigon-profile", .type = "f32"};
     others o = {.ten = 0};
     const cli_option options[] = {
         {"--device", CLI_TEXT, &q.device, "NAME",

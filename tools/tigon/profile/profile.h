@@ -6,21 +6,24 @@
 
 typedef struct profile_request {
     const char *op, *device, *soc, *out, *text, *size, *type;
-    int calls; /* of each operator, one after the other */
     int as_json, trace;
 } profile_request;
 
-/* profile.c: calls the operators whose names begin with q->op, in this process; 0, or 1
- * after a message. launches: a file that gets the number of launches of each call, an
- * int each; -1: none. */
-int profile_call(const profile_request *q, int launches);
+typedef struct profile_called { /* one call */
+    int launches;
+    double us; /* of the model, of all of them */
+} profile_called;
+
+/* profile.c: calls the operators whose names begin with q->op until the steady state, in this
+ * process; 0, or 1 after a message. The file `to` gets a profile_called of each call. */
+int profile_call(const profile_request *q, int to);
 /* Runs fn(arg, to) in a process of its own and takes what it writes to the file `to`, `size` bytes
  * at most. Returns its exit status; 1 after a message if there is none. */
 int profile_apart(int (*fn)(const void *arg, int to), const void *arg, void *into, size_t size,
                   size_t *got);
-/* Prints what the model wrote into a folder, STEADY_CALLS calls of each operator with so many
- * launches each; 0, or 1 if it wrote nothing. */
-int profile_report(const char *folder, const int *launches, int ncalls, int as_json);
+/* Prints what the model wrote into a folder of STEADY_CALLS calls of each operator; 0, or 1 if it
+ * wrote nothing. */
+int profile_report(const char *folder, const profile_called *calls, int ncalls, int as_json);
 
 /* Calls that others have published times of: a table beside the model's, into `document` between
  * its marks if there is one. 0, or 1 after a message. */

@@ -144,15 +144,15 @@ static int read_launches(const char *folder, launch *list)
 
 /* What is left of the list is the last call of each operator. Returns how many
  * launches that are. */
-static int last_calls(launch *list, int n, const int *launches, int ncalls)
+static int last_calls(launch *list, int n, const profile_called *calls, int ncalls)
 {
     int at = 0, kept = 0;
     for (int c = 0; c + STEADY_CALLS <= ncalls; c += STEADY_CALLS) {
         const int first = at, last = c + STEADY_CALLS - 1;
         for (int i = c; i < last; i++)
-            at += launches[i];
-        for (int i = 0; i < launches[last] && at < n; i++, at++) {
-            const double before = i < launches[c] ? list[first + i].task : NAN;
+            at += calls[i].launches;
+        for (int i = 0; i < calls[last].launches && at < n; i++, at++) {
+            const double before = i < calls[c].launches ? list[first + i].task : NAN;
             list[kept] = list[at];
             list[kept++].first = before;
         }
@@ -211,13 +211,13 @@ static void print_json(const launch *list, int n, const char *folder)
     json_end(&j);
 }
 
-int profile_report(const char *folder, const int *launches, int ncalls, int as_json)
+int profile_report(const char *folder, const profile_called *calls, int ncalls, int as_json)
 {
     static launch list[LAUNCHES];
     const int all = read_launches(folder, list);
     if (all < 0)
         return 1;
-    const int n = last_calls(list, all, launches, ncalls);
+    const int n = last_calls(list, all, calls, ncalls);
     (as_json ? print_json : print_text)(list, n, folder);
     return 0;
 }

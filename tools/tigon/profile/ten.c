@@ -22,10 +22,8 @@ const ten_call ten_calls[TEN_CALLS] = {
 
 static profile_request request(int call)
 {
-    return (profile_request){.op = ten_calls[call].op,
-                             .text = ten_calls[call].shape,
-                             .type = ten_calls[call].type,
-                             .calls = STEADY_CALLS};
+    return (profile_request){
+        .op = ten_calls[call].op, .text = ten_calls[call].shape, .type = ten_calls[call].type};
 }
 
 /* On a card CANN's own product would not be the kernel that the model has. */
@@ -36,7 +34,7 @@ static void use_device(const char *device)
         setenv("TIGON_IMPL_GEMM", "ascend/gemm", 0);
 }
 
-/* Nobody reads how many launches a call was. */
+/* Nobody reads what a call was. */
 static int call_silently(const profile_request *q)
 {
     const int nowhere = open("/dev/null", O_WRONLY);
