@@ -2,24 +2,30 @@
  * product, cross_entropy over it in elementary steps, and one product for each gradient. */
 #include "linear.h"
 
-/* logits = x weight^T + bias */
-static mat project(eager *e, const tg_tensor *x, const tg_tensor *weight, const tg_tensor *bias)
+/* logits = (x weight^T + bias) / temperature, as which cross_entropy takes them with its softcap
+ * divided as well. */
+static mat project(eager *e, const tg_tensor *x, const tg_tensor *weight, const tg_tensor *bias,
+                   double temperature)
 {
     const mat logits = linear_logits(e, x, weight);
     if (bias)
         eager_binary(e, EAGER_ADD, logits, logits, eager_vector(bias));
+    if (temperature != 1)
+        eager_scalar(e, EAGER_DIV, logits, logits, temperature);
     return logits;
 }
 
 /* Of the argument struct of either direction. */
 #define ADD_GRADIENTS(e, dlogits, a)                                                  \
     add_gradients(e, dlogits, (a)->x, (a)->weight, (a)->dx, (a)->dweight, (a)->dbias, \
-                  (a)->accumulate)
+                  (a)->temperature, (a)->accumulate)
 
 static void add_gradients(eager *e, mat dlogits, const tg_tensor *x, const tg_tensor *weight,
                           const tg_tensor *dx, const tg_tensor *dweight, const tg_tensor *dbias,
-                          int64_t accumulate)
+                          double temperature, int64_t accumulate)
 {
+    if (temperature != 1)
+        eager_scalar(e, EAGER_DIV, dlogits, dlogits, temperature);
     if (dx)
         linear_gradient(e, dlogits, 0, weight, dx, 0);
     if (dweight)
@@ -32,7 +38,7 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forwar
 {
     eager e = eager_begin(ctx);
     const int gradients = a->dx || a->dweight || a->dbias;
-    const mat logits = project(&e, a->x, a->weight, a->bias);
+    const mat logits = project(&e, a->x, a->weight, a->bias, a->temperature);
     const mat d =
         gradients ? eager_new(&e, linear_gradient_type(a->x), logits.rows, logits.cols) : (mat){0};
     if (e.status)
@@ -47,7 +53,7 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forwar
              .dlogits = gradients ? eager_tensor(&of_d, d) : NULL,
              .ignore_index = TG_VALUE(a->ignore_index), .reduction = a->reduction,
              .label_smoothing = a->label_smoothing, .lse_square_scale = a->lse_square_scale,
-             .softcap = a->softcap, .token_scaling = a->token_scaling));
+             .softcap = a->softcap / a->temperature, .token_scaling = a->token_scaling));
     ADD_GRADIENTS(&e, d, a);
     return eager_end(&e);
 }
@@ -55,7 +61,7 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forwar
 static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backward_args *a)
 {
     eager e = eager_begin(ctx);
-    const mat logits = project(&e, a->x, a->weight, a->bias);
+    const mat logits = project(&e, a->x, a->weight, a->bias, a->temperature);
     const mat d = eager_new(&e, linear_gradient_type(a->x), logits.rows, logits.cols);
     if (e.status)
         return eager_end(&e);
@@ -66,7 +72,7 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backw
              .dloss = a->dloss, .dlogits = eager_tensor(&of_d, d),
              .ignore_index = TG_VALUE(a->ignore_index), .reduction = a->reduction,
              .label_smoothing = a->label_smoothing, .lse_square_scale = a->lse_square_scale,
-             .softcap = a->softcap, .token_scaling = a->token_scaling));
+             .softcap = a->softcap / a->temperature, .token_scaling = a->token_scaling));
     ADD_GRADIENTS(&e, d, a);
     return eager_end(&e);
 }

@@ -540,6 +540,7 @@ TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_b
  *   loss, z_loss, lse, accuracy, predicted are as in cross_entropy.
  *   dx like x; dweight [V,H] of type T or f32, dbias [V]; each may be NULL. These gradients are
  *   computed in the forward pass and include dloss.
+ *   temperature: logits, after softcap, are divided by it; 0 means 1.
  *   vocab_size, vocab_start: weight and bias belong to a slice of the vocabulary, as in
  *   cross_entropy. Backward then computes the gradients; the gradient of x is the sum
  *   of dx over all slices.

@@ -62,4 +62,16 @@ static inline void linear_ref_contribute(const linear_ref *l, const double *dlog
         tg_set(dx->data, dx->type, row * dx->stride + h, l->dx[h]);
 }
 
+/* dweight from its sums, with accumulate added to what it holds. */
+static inline void linear_ref_finish(const double *sum_weight, const tg_rows *dweight,
+                                     int64_t accumulate)
+{
+    for (int64_t v = 0; dweight->data && v < dweight->rows; v++)
+        for (int64_t h = 0; h < dweight->n; h++) {
+            const int64_t i = v * dweight->stride + h;
+            const double before = accumulate ? tg_get(dweight->data, dweight->type, i) : 0;
+            tg_set(dweight->data, dweight->type, i, sum_weight[v * dweight->n + h] + before);
+        }
+}
+
 #endif

@@ -1,6 +1,6 @@
 /* fused_linear_cross_entropy.cu - the operator where logits need never be written: bf16, on GPUs of
- * compute capability 9.0, without bias, class weights, smoothing, softcap, token scaling, accuracy
- * and predicted tokens. All else is made of gemm, cross_entropy and sum_rows.
+ * compute capability 9.0, without bias, class weights, smoothing, softcap, temperature, token
+ * scaling, accuracy and predicted tokens. All else is made of gemm, cross_entropy and sum_rows.
  *
  * A chunk of rows, of which E takes 2 bytes an element, goes through
  *   begin_rows_kernel     which rows count
@@ -22,9 +22,9 @@ template <class ARGS> static int accepts(const ARGS *args)
     const flce f = common_of(args);
     const int64_t most = INT32_MAX / 2;
     return !args->bias && !args->class_weight && args->label_smoothing == 0 && args->softcap == 0 &&
-           !args->token_scaling && !args->vocab_size && f.rows > 0 && f.rows <= most &&
-           f.classes > 0 && f.classes <= most && f.hidden > 0 && f.hidden <= most &&
-           f.hidden % V<bf16> == 0 && has_tiles(f.x) && has_tiles(f.weight) &&
+           args->temperature == 1 && !args->token_scaling && !args->vocab_size && f.rows > 0 &&
+           f.rows <= most && f.classes > 0 && f.classes <= most && f.hidden > 0 &&
+           f.hidden <= most && f.hidden % V<bf16> == 0 && has_tiles(f.x) && has_tiles(f.weight) &&
            (!f.dx || has_tiles(f.dx)) && (!f.dweight || has_tiles(f.dweight));
 }
 

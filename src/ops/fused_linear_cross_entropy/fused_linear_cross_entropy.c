@@ -6,6 +6,7 @@ static tg_status check_options(const char *op, const flce *f)
     TG_TRY(tg_expect_f64(op, "label_smoothing", f->smoothing, 0, 1));
     if (f->softcap != 0)
         TG_TRY(tg_expect_positive(op, "softcap", f->softcap));
+    TG_TRY(tg_expect_f64(op, "temperature", f->temperature, 0x1p-60, 0x1p60));
     return tg_expect_i64(op, "chunk_bytes", f->chunk_bytes, 0, INT64_MAX);
 }
 

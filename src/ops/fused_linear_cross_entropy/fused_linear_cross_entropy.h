@@ -12,7 +12,7 @@ typedef struct flce {
     tg_tensor *loss, *z_loss, *lse, *accuracy, *predicted;
     tg_tensor *dx, *dweight, *dbias;
     int64_t ignore_index, reduction, token_scaling, accumulate, chunk_bytes;
-    double smoothing, z, softcap;
+    double smoothing, z, softcap, temperature;
     vocab_slice slice;
 } flce;
 
@@ -23,7 +23,7 @@ typedef struct flce {
     .reduction = (a)->reduction, .token_scaling = (a)->token_scaling,                       \
     .accumulate = (a)->accumulate, .chunk_bytes = (a)->chunk_bytes,                         \
     .smoothing = (a)->label_smoothing, .z = (a)->lse_square_scale, .softcap = (a)->softcap, \
-    .slice = {(a)->vocab_start, (a)->vocab_size}
+    .temperature = (a)->temperature, .slice = {(a)->vocab_start, (a)->vocab_size}
 
 static inline flce flce_forward(const tg_fused_linear_cross_entropy_forward_args *a)
 {

@@ -49,13 +49,8 @@ static void put(tg_tensor *t, int64_t i, double x)
         tg_set(tg_data(t), tg_type_of(t), i, x);
 }
 
-static double element(const tg_rows *t, int64_t i, int64_t j)
-{
-    return tg_get(t->data, t->type, i * t->stride + j);
-}
-
-/* Logits of a row, after softcap. Returns the first of the largest before it, which tells apart
- * what softcap rounds to its limit. */
+/* Logits of a row, after softcap and temperature. Returns the first of the largest before them,
+ * which tells apart what softcap rounds to its limit. */
 static int64_t project(const state *s, int64_t row)
 {
     const double cap = s->f->softcap;
@@ -63,8 +58,9 @@ static int64_t project(const state *s, int64_t row)
     for (int64_t v = 0; v < s->classes; v++)
         s->logits[v] += value(s->f->bias, v, 0);
     const int64_t best = odds_argmax(s->logits, s->classes);
-    for (int64_t v = 0; cap > 0 && v < s->classes; v++)
-        s->logits[v] = cap * tanh(s->logits[v] / cap);
+    for (int64_t v = 0; v < s->classes; v++)
+        s->logits[v] =
+            (cap > 0 ? cap * tanh(s->logits[v] / cap) : s->logits[v]) / s->f->temperature;
     return best;
 }
 
@@ -97,7 +93,7 @@ static double slice_loss(const state *s, int64_t y)
 /* Turns the row's logits into their gradient. y -1: another slice has the target. */
 static void differentiate(const state *s, int64_t y, double doubt, const odds_sum *l, double g)
 {
-    const double a = s->f->smoothing, cap = s->f->softcap;
+    const double a = s->f->smoothing, cap = s->f->softcap / s->f->temperature;
     const double e = a / (double)slice_vocab(s->f->slice, s->classes);
     const double w_y = value(s->f->class_weight, y, 1);
     for (int64_t v = 0; v < s->classes; v++) {
@@ -108,7 +104,7 @@ static void differentiate(const state *s, int64_t y, double doubt, const odds_su
         d += 2 * s->f->z * odds_lse(l) * p * s->per_z;
         if (cap > 0)
             d *= 1 - (x / cap) * (x / cap);
-        s->logits[v] = g * d;
+        s->logits[v] = g * d / s->f->temperature;
     }
 }
 
@@ -127,12 +123,7 @@ static void finish(const state *s)
     const int keep = s->f->accumulate != 0;
     for (int64_t v = 0; s->f->dbias && v < s->classes; v++)
         put(s->f->dbias, v, s->sum_bias[v] + (keep ? value(s->f->dbias, v, 0) : 0));
-    for (int64_t v = 0; s->f->dweight && v < s->classes; v++)
-        for (int64_t h = 0; h < s->hidden; h++) {
-            const double before = keep ? element(&s->dweight, v, h) : 0;
-            tg_set(s->dweight.data, s->dweight.type, v * s->dweight.stride + h,
-                   s->sum_weight[v * s->hidden + h] + before);
-        }
+    linear_ref_finish(s->sum_weight, &s->dweight, keep);
 }
 
 static void count(state *s)

@@ -15,11 +15,6 @@ typedef struct state {
     double *sum_weight;
 } state;
 
-static double element(const tg_rows *t, int64_t i, int64_t j)
-{
-    return tg_get(t->data, t->type, i * t->stride + j);
-}
-
 /* log_softmax(x weight^T / temperature) of a row. */
 static void log_probabilities(const state *s, const tg_rows *x, const tg_rows *weight, int64_t row,
                               double *out)
@@ -28,16 +23,6 @@ static void log_probabilities(const state *s, const tg_rows *x, const tg_rows *w
     for (int64_t v = 0; v < s->classes; v++)
         out[v] /= s->f->temperature;
     divergence_log_softmax(out, s->classes);
-}
-
-static void finish(const state *s)
-{
-    for (int64_t v = 0; s->f->dweight && v < s->classes; v++)
-        for (int64_t h = 0; h < s->hidden; h++) {
-            const double before = s->f->accumulate ? element(&s->dweight, v, h) : 0;
-            tg_set(s->dweight.data, s->dweight.type, v * s->dweight.stride + h,
-                   s->sum_weight[v * s->hidden + h] + before);
-        }
 }
 
 static tg_status run(tg_ctx *ctx, const fljsd *f)
@@ -78,7 +63,7 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
     }
     if (f->loss)
         tg_set(tg_data(f->loss), tg_type_of(f->loss), 0, loss * per_row);
-    finish(&s);
+    linear_ref_finish(s.sum_weight, &s.dweight, f->accumulate);
     return TG_OK;
 }
 
