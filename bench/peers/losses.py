@@ -97,6 +97,23 @@ def selective_log_softmax(make: Make, B: int, L: int, V: int) -> Problem:
                dict(logits=logits, target=target, lse=lse, dlogp=dlogp, dlogits=dlogits), temperature=TEMPERATURE))
 
 
+def read_logits(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probabilities of targets, and the entropies of rows."""
+    logp = logits.float().log_softmax(-1)
+    return logp.gather(-1, target[..., None])[..., 0], -(logp.exp() * logp).sum(-1)
+
+
+@operator(**CPU_LOGITS)
+def softmax_logp(make: Make, R: int, N: int) -> Problem:
+    logits, target = make.normal(R, N, scale=2), make.labels(N, R)
+    logp, entropy, lse, dlogits = make.f32(R), make.f32(R), make.f32(R), make.empty(R, N)
+    dlogp, dentropy = (make.normal(R, dtype=torch.float32) for _ in range(2))
+    shared = dict(logits=logits, target=target, lse=lse, entropy=entropy)
+    return Problem(
+        read_logits, [logits, target], outputs=[logp, entropy], grads=[dlogits, None], upstream=[dlogp, dentropy],
+        **pair("softmax_logp", shared | dict(logp=logp), shared | dict(dlogp=dlogp, dentropy=dentropy, dlogits=dlogits)))
+
+
 @operator(**POLICY, note="DAPO, token level, with the divergence from a reference policy")
 def grpo_loss(make: Make, B: int, L: int, V: int) -> Problem:
     logits, target = make.normal(B, L, V, scale=2), make.labels(V, B, L)
@@ -128,6 +145,18 @@ def fused_linear_cross_entropy(make: Make, BT: int, H: int, V: int) -> Problem:
     shared = dict(x=x, weight=w, target=target, lse=make.f32(BT))
     return loss_problem("fused_linear_cross_entropy", lambda x, w, target: F.cross_entropy(x @ w.T, target), [x, w, target],
                         shared, shared, make.f32(1), dict(dx=make.empty(BT, H), dweight=make.f32(V, H)))
+
+
+@operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=768, V=16000), large=dict(BT=2048, H=1024, V=32000),
+          memory_bound=False, note=LINEAR)
+def fused_linear_logp(make: Make, BT: int, H: int, V: int) -> Problem:
+    x, w, target = make.normal(BT, H), make.normal(V, H, scale=2 / H**0.5), make.labels(V, BT)
+    logp, lse, dx, dweight = make.f32(BT), make.f32(BT), make.empty(BT, H), make.f32(V, H)
+    dlogp = make.normal(BT, dtype=torch.float32)
+    shared = dict(x=x, weight=w, target=target, lse=lse)
+    return Problem(
+        lambda x, w, target: read_logits(x @ w.T, target)[0], [x, w, target], outputs=[logp], grads=[dx, dweight, None],
+        upstream=[dlogp], **pair("fused_linear_logp", shared | dict(logp=logp), shared | dict(dlogp=dlogp, dx=dx, dweight=dweight)))
 
 
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=512, V=16000), large=dict(BT=1024, H=1024, V=32000),

@@ -562,6 +562,67 @@ TG_API tg_status tg_fused_linear_cross_entropy_forward(
 TG_API tg_status tg_fused_linear_cross_entropy_backward(
     tg_ctx *ctx, const tg_fused_linear_cross_entropy_backward_args *args);
 
+/* softmax_logp: what the losses of alignment read of a row of logits: the log-probability of its
+ * token, the entropy, the log-probabilities of given classes.
+ *   For each row that is not ignored, with x = softcap(logits) / temperature, y the target:
+ *     lse = log sum_i exp(x_i),   p_i = exp(x_i - lse)
+ *     logp = x_y - lse
+ *     entropy = -sum_i p_i log p_i
+ *     selected_k = x_j - lse,   j = selected_ids_k
+ *     log_sum_sq_probs = log sum_i p_i^2
+ *     mean_logits = the mean of the row's logits, before softcap and temperature
+ *   Ignored rows have 0 in all of them.
+ *   logits [..,V] T, BT rows of one stride; target i64, BT elements, each in [0,V) or ignore_index.
+ *   selected_ids i64 [K], each in [0,V), in any order and repeated as one likes; or NULL.
+ *   logp, and lse, entropy, mean_logits, log_sum_sq_probs, which may be NULL: f32, BT elements.
+ *   selected f32 [..,K], or NULL; only with selected_ids.
+ *   predicted i64, BT elements, or NULL: as in cross_entropy.
+ *   ignore_index: 0 means -100; TG_ZERO ignores class 0.
+ *   softcap: 0 means none, else softcap(x) = softcap * tanh(x / softcap). temperature: 0 means 1.
+ *   vocab_size K, vocab_start: the logits are a slice of a vocabulary of K classes, as in
+ *   cross_entropy. lse, entropy and mean_logits are then those of the slice's own softmax, logp and
+ *   selected the logits x of the classes that the slice has, 0 of others, without lse. With w_s =
+ *   exp(lse_s - lse) the results of all slices s give
+ *     lse = log sum_s exp(lse_s),   logp = sum_s logp_s - lse,   selected likewise,
+ *     entropy = sum_s w_s (entropy_s + lse - lse_s)
+ *   log_sum_sq_probs and predicted must be NULL.
+ * Saved for backward: logits, lse, entropy.
+ * Numerics: f32. Log-probabilities of a class with p near 1, and entropies near 0, keep their
+ * digits; an offset that all logits of a row have in common costs none.
+ */
+TG_API tg_status tg_softmax_logp_forward(tg_ctx *ctx, const tg_softmax_logp_forward_args *args);
+
+/*   dlogits_i = grad_scale / temperature * slope_i * { dlogp ([i = y] - p_i)
+ *               - dentropy p_i (log p_i + entropy)
+ *               + sum_k dselected_k ([i = selected_ids_k] - p_i) },
+ *   slope_i the derivative of softcap. Ignored rows get 0.
+ *   dlogp f32, BT elements. dentropy f32, BT elements, or NULL: 0; only with entropy. dselected f32
+ *   [..,K], or NULL: 0; only with selected_ids. lse, entropy: what forward saved; with vocab_size
+ *   those of the whole vocabulary. Of a whole vocabulary the implementations of `cpu` and `ref`
+ *   compute them again, so that their rounding costs nothing.
+ *   dlogits like logits (may be logits); its type is T, or any of the three if T is f32.
+ *   grad_scale: as in cross_entropy. predicted, mean_logits and log_sum_sq_probs have no gradients.
+ */
+TG_API tg_status tg_softmax_logp_backward(tg_ctx *ctx, const tg_softmax_logp_backward_args *args);
+
+/* fused_linear_logp: softmax_logp of logits = logit_scale (x weight^T + bias), without ever storing
+ * all BT x V logits.
+ *   x [..,H] T, BT rows; weight [V,H] T; bias [V] W, or NULL. All else is as in softmax_logp.
+ *   logit_scale: not 0; 0 means 1. It comes before softcap.
+ *   chunk_bytes: as in fused_linear_cross_entropy. The operator consists of calls of gemm,
+ *   softmax_logp and sum_rows.
+ * Saved for backward: x, weight, bias, lse, entropy.
+ */
+TG_API tg_status tg_fused_linear_logp_forward(tg_ctx *ctx,
+                                              const tg_fused_linear_logp_forward_args *args);
+
+/*   The gradients for a number a token: dlogp, and dentropy and dselected if they are given.
+ *   dx like x; dweight [V,H] of type T or f32, dbias [V]; each may be NULL. Sums are as in
+ *   fused_linear_cross_entropy. The logits are computed again, chunk by chunk.
+ */
+TG_API tg_status tg_fused_linear_logp_backward(tg_ctx *ctx,
+                                               const tg_fused_linear_logp_backward_args *args);
+
 /* selective_log_softmax: the log-probability of the chosen token at each position.
  *   With x = logits / temperature, y = target:
  *   logp = x_y - lse,   lse = log sum_i exp(x_i);   both 0 where mask is 0

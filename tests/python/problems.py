@@ -119,6 +119,11 @@ def softmax_jsd(student, teacher):
     return jsd(student.log_softmax(-1), teacher.log_softmax(-1))
 
 
+def softmax_logp(logits, target, selected_ids, temperature=1.0):
+    logp = (logits / temperature).log_softmax(-1)
+    return logp.gather(-1, target[..., None])[..., 0], -(logp.exp() * logp).sum(-1), logp[..., selected_ids]
+
+
 def of_peers(name):
     """The problem of bench/peers, at a small size: a new operator of elements needs no other here."""
     operator = OPERATORS[name]
@@ -163,6 +168,13 @@ def problems():
             {"x": normal(rows, N), "weight": normal(classes, N), "target": ids, "bias": normal(classes)},
             lambda x, weight, target, bias: F.cross_entropy(F.linear(x, weight, bias), target)),
         "selective_log_softmax": Problem({"logits": normal(2, 3, classes), "target": tokens}, picked_log_softmax, {"temperature": 0.9}),
+        "softmax_logp": Problem({"logits": normal(rows, classes), "target": ids, "selected_ids": torch.tensor([3, 0, 3])},
+                                lambda logits, target, selected_ids, temperature, **_: softmax_logp(logits, target, selected_ids, temperature),
+                                {"temperature": 0.9, "entropy": True, "selected": True}),
+        "fused_linear_logp": Problem(
+            {"x": normal(rows, N), "weight": normal(classes, N), "target": ids, "bias": normal(classes), "selected_ids": torch.tensor([1, 7])},
+            lambda x, weight, target, bias, selected_ids, **_: softmax_logp(F.linear(x, weight, bias), target, selected_ids),
+            {"entropy": True, "selected": True}),
         "grpo_loss": Problem({"logits": normal(2, 3, classes), "target": tokens, "advantages": normal(2), "old_logp": -2 + normal(2, 3),
                               "ref_logp": -2 + normal(2, 3)}, grpo, {"temperature": 1.0, "beta": 0.04},
                              constant=("advantages", "old_logp", "ref_logp")),

@@ -225,6 +225,7 @@ def _backward(family):
 
     def gradient(needs, ctx, *gradients):
         known = dict(zip(family.saved + family.in_forward, ctx.saved_tensors))
+        known.update({n: None for n in family.on_request if not ctx.options.get(n)})
         known.update(_upstream(ctx, family, gradients))
         needed = {family.gradients[n] for n, need in zip(forward.inputs, needs) if need and n in family.gradients}
         needed = {d for d in needed if d not in backward.follows or known[backward.follows[d]] is not None}

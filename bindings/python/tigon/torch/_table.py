@@ -14,13 +14,16 @@ SHARED = {"fused_add_rms_norm": {"residual": "dx"}}
 # whose losses are no losses by themselves (parallel.py).
 _SLICE = {"vocab_start", "vocab_size"}
 LEFT_OUT = {"gemm": {"beta"}, "batched_gemm": {"beta"}, "cross_entropy": {"grad_scale"} | _SLICE, "softmax_jsd": {"grad_scale"},
-            "fused_linear_cross_entropy": _SLICE}
+            "softmax_logp": {"grad_scale"} | _SLICE, "fused_linear_cross_entropy": _SLICE, "fused_linear_logp": _SLICE}
 # The output whose first size no input tells, the input of forward that has it, and what follows it in the shape of dy.
 ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_backward": ("x", "dx", slice(None))}
+# Outputs that backward reads for their own gradient alone: computed where they are asked for.
+ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy"}}
 # Operators without forward and backward: the gradients of products are products.
 PRODUCTS = ("gemm", "batched_gemm")
 # Families whose inputs autocast lowers, as it does for products in PyTorch; of the others it makes the types one.
-LOWERED = {*PRODUCTS, "flash_attention", "fused_neighborhood_attention", "fused_linear_cross_entropy", "fused_linear_jsd"}
+LOWERED = {*PRODUCTS, "flash_attention", "fused_neighborhood_attention", "fused_linear_cross_entropy", "fused_linear_jsd",
+           "fused_linear_logp"}
 
 
 class Operator:
@@ -75,8 +78,9 @@ class Family:
         self.forward = Operator(f"{name}_forward")
         self.backward = Operator(f"{name}_backward")
         forward, backward = self.forward, self.backward
-        # Outputs that backward reads are always computed.
-        forward.flags = [n for n in forward.flags if n not in backward.inputs]
+        # Outputs that backward reads are always computed, but for those that it can do without.
+        self.on_request = ON_REQUEST.get(name, set())
+        forward.flags = [n for n in forward.flags if n not in backward.inputs or n in self.on_request]
         self.saved = [n for n in backward.inputs if n in forward.inputs + forward.outputs]
         self.upstream = {f"d{n}": n for n in forward.outputs if f"d{n}" in backward.inputs}
         self.gradients = {n: SHARED.get(name, {}).get(n, f"d{n}") for n in forward.inputs}

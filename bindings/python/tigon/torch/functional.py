@@ -59,7 +59,7 @@ def _signature(op, extra):
 
 __all__ = list(FAMILIES) + list(PRODUCTS) + ["adamw"]
 for _name, _family in FAMILIES.items():
-    globals()[_name] = _function(_name, _family.forward, set(_family.upstream.values()), _family.in_forward)
+    globals()[_name] = _function(_name, _family.forward, set(_family.upstream.values()) - set(_family.forward.flags), _family.in_forward)
 for _name in PRODUCTS:
     globals()[_name] = _function(_name, Operator(_name), {"c"})
 
