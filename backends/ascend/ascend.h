@@ -56,6 +56,12 @@ tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again);
         .name = #kernel ".flat", ASCEND_BUFFERS(kernel), .flat = 1 \
     }
 
+/* The same where two operands are neighbours in one tensor (kernels/shared/asc_pairs.asc.h). */
+#define ASCEND_PAIRS(kernel)                                                      \
+    {                                                                             \
+        .name = #kernel, ASCEND_BUFFERS(kernel), .flat = 1, .column_multiple = 16 \
+    }
+
 /* The planner's entry of a kernel on short rows (kernels/shared/asc_short.asc.h). Its plan is of
  * the transposed problem, a row for each column of the data: a tile has all of them, and a multiple
  * of 64 rows of the data, of which each is a lane. */

@@ -1,5 +1,6 @@
 /* What several families make of elementary steps. */
 #include <math.h>
+#include <string.h>
 
 #include "eager.h"
 
@@ -139,4 +140,38 @@ int eager_all_minus_inf(mat m, int64_t row)
     while (i < m.cols && x[i] == -INFINITY)
         i++;
     return i == m.cols;
+}
+
+mat eager_columns(mat m, int64_t begin, int64_t count)
+{
+    m.data = element_at(m.data, m.type, begin);
+    m.cols = count;
+    return m;
+}
+
+typedef struct permutation {
+    mat out, a;
+    int to_halves;
+} permutation;
+
+static void permute_rows(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const permutation *p = arg;
+    const size_t size = tg_type_size(p->a.type);
+    const int64_t half = p->a.cols / 2;
+    (void)worker;
+    for (int64_t r = begin; r < end; r++)
+        for (int64_t d = 0; d < p->a.cols; d++) {
+            const int64_t i = d < half ? 2 * d : 2 * (d - half) + 1; /* among neighbours */
+            memcpy(element_at(p->out.data, p->a.type, r * p->out.stride + (p->to_halves ? d : i)),
+                   element_at(p->a.data, p->a.type, r * p->a.stride + (p->to_halves ? i : d)),
+                   size);
+        }
+}
+
+void eager_permute(eager *e, mat out, mat a, int to_halves)
+{
+    permutation p = {out, a, to_halves};
+    if (e->status == TG_OK)
+        unfused_host->parallel_for(e->ctx, a.rows, 1 + 16384 / (1 + a.cols), permute_rows, &p);
 }

@@ -64,6 +64,7 @@ typedef enum eager_op {
     EAGER_DIV,
     EAGER_GREATER, /* 1 or 0 */
     EAGER_MAX,     /* also a reduction */
+    EAGER_MIN,
     /* of complex numbers, real and imaginary part in columns 2j and 2j + 1 */
     EAGER_COMPLEX_MUL,
     EAGER_COMPLEX_MUL_CONJ, /* with the conjugate of the second */
@@ -87,6 +88,7 @@ mat eager_rows(const tg_tensor *t);   /* [R, N] of a tensor of rows */
 mat eager_vector(const tg_tensor *t); /* [1, N] */
 mat eager_column(const tg_tensor *t); /* [R, 1] of R compact elements */
 mat eager_view(void *data, int type, int64_t rows, int64_t cols, int64_t stride);
+mat eager_columns(mat m, int64_t begin, int64_t count);
 mat eager_new(eager *e, int type, int64_t rows, int64_t cols);
 mat eager_like(eager *e, mat m); /* of m's type and size */
 /* m in f32: itself, or a converted copy. */
@@ -114,6 +116,9 @@ mat eager_then(eager *e, eager_op op, mat x);
 mat eager_then_by(eager *e, eager_op op, mat x, mat operand);
 mat eager_then_scalar(eager *e, eager_op op, mat x, double value);
 mat eager_then_type(eager *e, int type, mat x);
+/* Neighbours of each row become halves, or halves neighbours: a framework's transpose of [D / 2,
+ * 2], made contiguous. */
+void eager_permute(eager *e, mat out, mat a, int to_halves);
 /* softmax of each row of f32, which frees x; sum [R, 1] becomes max + log(sum of
  * the exponentials). */
 mat eager_softmax(eager *e, mat x, mat sum);

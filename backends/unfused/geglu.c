@@ -58,10 +58,27 @@ static mat factor(eager *e, mat a, int exact)
     return f;
 }
 
+/* gate and up; those that are neighbours in one tensor, as halves of another */
+typedef struct gates {
+    mat gate, up;
+} gates;
+
+static gates gates_of(eager *e, const tg_tensor *gate, const tg_tensor *up)
+{
+    const mat g = eager_rows(gate);
+    if (up)
+        return (gates){g, eager_rows(up)};
+    const mat halves = eager_like(e, g);
+    eager_permute(e, halves, g, 1);
+    return (gates){eager_columns(halves, 0, g.cols / 2),
+                   eager_columns(halves, g.cols / 2, g.cols / 2)};
+}
+
 static tg_status forward(tg_ctx *ctx, const tg_geglu_forward_args *args)
 {
     eager e = eager_begin(ctx);
-    const mat gate = eager_rows(args->gate), up = eager_rows(args->up), y = eager_rows(args->y);
+    const gates x = gates_of(&e, args->gate, args->up);
+    const mat gate = x.gate, up = x.up, y = eager_rows(args->y);
     const mat f = factor(&e, gate, (int)args->exact), gelu = product(&e, gate, f);
     eager_free(&e, f);
     eager_binary(&e, EAGER_MUL, y, gelu, up);
@@ -91,31 +108,26 @@ static mat factor_slope(eager *e, mat a, mat f, int exact)
 static tg_status backward(tg_ctx *ctx, const tg_geglu_backward_args *args)
 {
     eager e = eager_begin(ctx);
-    const mat dy = eager_rows(args->dy), gate = eager_rows(args->gate);
+    const gates x = gates_of(&e, args->gate, args->up);
+    const mat dy = eager_rows(args->dy), gate = x.gate, both = eager_rows(args->dgate);
+    const mat halves = args->dup ? both : eager_like(&e, both);
+    const mat dgate = eager_columns(halves, 0, gate.cols);
+    const mat dup = args->dup ? eager_rows(args->dup) : eager_columns(halves, gate.cols, gate.cols);
     const mat f = factor(&e, gate, (int)args->exact), gelu = product(&e, gate, f);
-    const mat dgelu = product(&e, dy, eager_rows(args->up)); /* before dup, which may be up */
-    eager_binary(&e, EAGER_MUL, eager_rows(args->dup), dy, gelu);
+    const mat dgelu = product(&e, dy, x.up); /* before dup, which may be up */
+    eager_binary(&e, EAGER_MUL, dup, dy, gelu);
     eager_free(&e, gelu);
     mat slope = factor_slope(&e, gate, f, (int)args->exact);
     binary(&e, EAGER_MUL, &slope, gate);
     binary(&e, EAGER_ADD, &slope, f);
-    eager_binary(&e, EAGER_MUL, eager_rows(args->dgate), dgelu, slope);
+    eager_binary(&e, EAGER_MUL, dgate, dgelu, slope);
+    if (!args->dup)
+        eager_permute(&e, both, halves, 0);
     return eager_end(&e);
 }
 
-/* Limits and interleaved tensors are left to others. */
-static int accepts_forward(const tg_geglu_forward_args *args)
-{
-    return args->up != NULL;
-}
-
-static int accepts_backward(const tg_geglu_backward_args *args)
-{
-    return args->up != NULL;
-}
-
 UNFUSED_IMPLS(geglu) = {
-    UNFUSED_IMPL_IF(geglu_forward, accepts_forward, forward),
-    UNFUSED_IMPL_IF(geglu_backward, accepts_backward, backward),
+    UNFUSED_IMPL(geglu_forward, forward),
+    UNFUSED_IMPL(geglu_backward, backward),
     TG_IMPLS_END,
 };

@@ -20,8 +20,8 @@ static mat join(eager *e, const tg_tensor *t, int64_t batches, const int64_t *se
                                         t->shape[3], tg_stride(t, 2));
             const mat to = eager_view(element_at(out.data, type, b * positions * half), type,
                                       positions, half, half);
-            eager_unary(e, EAGER_COPY, rotary_columns(to, begin, section[plane]),
-                        rotary_columns(from, begin, section[plane]));
+            eager_unary(e, EAGER_COPY, eager_columns(to, begin, section[plane]),
+                        eager_columns(from, begin, section[plane]));
         }
     return out;
 }

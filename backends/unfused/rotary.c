@@ -1,6 +1,4 @@
 /* x * cos + rotate_half(x) * sin in elementary steps. */
-#include <string.h>
-
 #include "rotary.h"
 
 /* What of the rows [D] of one tensor is turned, and the rows of the tables that go with them. */
@@ -8,13 +6,6 @@ typedef struct part {
     mat x, y, cos, sin;
     int64_t half;
 } part;
-
-mat rotary_columns(mat m, int64_t begin, int64_t count)
-{
-    m.data = element_at(m.data, m.type, begin);
-    m.cols = count;
-    return m;
-}
 
 static int temporary_type(const part *p)
 {
@@ -26,7 +17,7 @@ static mat times(eager *e, const part *p, mat a, mat table)
 {
     const mat out = eager_new(e, temporary_type(p), a.rows, 2 * p->half);
     for (int64_t at = 0; at <= p->half; at += p->half ? p->half : 1)
-        eager_binary(e, EAGER_MUL, rotary_columns(out, at, p->half), rotary_columns(a, at, p->half),
+        eager_binary(e, EAGER_MUL, eager_columns(out, at, p->half), eager_columns(a, at, p->half),
                      table);
     return out;
 }
@@ -35,10 +26,10 @@ static mat times(eager *e, const part *p, mat a, mat table)
 static mat swap_halves(eager *e, const part *p, mat a, int direction)
 {
     const mat out = eager_new(e, a.type, a.rows, 2 * p->half);
-    eager_unary(e, direction > 0 ? EAGER_NEG : EAGER_COPY, rotary_columns(out, 0, p->half),
-                rotary_columns(a, p->half, p->half));
-    eager_unary(e, direction > 0 ? EAGER_COPY : EAGER_NEG, rotary_columns(out, p->half, p->half),
-                rotary_columns(a, 0, p->half));
+    eager_unary(e, direction > 0 ? EAGER_NEG : EAGER_COPY, eager_columns(out, 0, p->half),
+                eager_columns(a, p->half, p->half));
+    eager_unary(e, direction > 0 ? EAGER_COPY : EAGER_NEG, eager_columns(out, p->half, p->half),
+                eager_columns(a, 0, p->half));
     return out;
 }
 
@@ -60,57 +51,28 @@ static void turn(eager *e, const part *p, int direction)
     eager_free(e, turned);
 }
 
-typedef struct permutation {
-    mat out, a;
-    int to_halves;
-} permutation;
-
-static void permute_rows(void *arg, int64_t begin, int64_t end, int worker)
-{
-    const permutation *p = arg;
-    const size_t size = tg_type_size(p->a.type);
-    const int64_t half = p->a.cols / 2;
-    (void)worker;
-    for (int64_t r = begin; r < end; r++)
-        for (int64_t d = 0; d < p->a.cols; d++) {
-            const int64_t i = d < half ? 2 * d : 2 * (d - half) + 1; /* among neighbours */
-            memcpy(element_at(p->out.data, p->a.type, r * p->out.stride + (p->to_halves ? d : i)),
-                   element_at(p->a.data, p->a.type, r * p->a.stride + (p->to_halves ? i : d)),
-                   size);
-        }
-}
-
-/* Neighbours become halves, or halves neighbours: a framework's transpose of [D / 2,
- * 2], made contiguous. */
-static void permute(eager *e, mat out, mat a, int to_halves)
-{
-    permutation p = {out, a, to_halves};
-    if (e->status == TG_OK)
-        unfused_host->parallel_for(e->ctx, a.rows, 1 + 16384 / (1 + a.cols), permute_rows, &p);
-}
-
 static void copy_columns(eager *e, mat y, mat x, int64_t begin, int64_t end)
 {
     if (begin < end && y.data != x.data)
-        eager_unary(e, EAGER_COPY, rotary_columns(y, begin, end - begin),
-                    rotary_columns(x, begin, end - begin));
+        eager_unary(e, EAGER_COPY, eager_columns(y, begin, end - begin),
+                    eager_columns(x, begin, end - begin));
 }
 
 /* Whole rows x become y. */
 static void rotate(eager *e, const rotary *by, mat x, mat y, mat cos, mat sin)
 {
     const int64_t width = 2 * by->half;
-    const mat from = rotary_columns(x, by->start, width), to = rotary_columns(y, by->start, width);
+    const mat from = eager_columns(x, by->start, width), to = eager_columns(y, by->start, width);
     part p = {from, to, cos, sin, by->half};
     if (by->from_neighbours) {
         p.x = eager_like(e, from);
-        permute(e, p.x, from, 1);
+        eager_permute(e, p.x, from, 1);
     }
     if (by->to_neighbours)
         p.y = eager_like(e, to);
     turn(e, &p, by->direction);
     if (by->to_neighbours) {
-        permute(e, to, p.y, 0);
+        eager_permute(e, to, p.y, 0);
         eager_free(e, p.y);
     }
     if (by->from_neighbours)

@@ -23,7 +23,6 @@ typedef struct rotary {
 void rotary_run(eager *e, const rotary *by, const tg_tensor *x, const tg_tensor *y);
 
 /* Columns [begin, begin + count) of a matrix. */
-mat rotary_columns(mat m, int64_t begin, int64_t count);
 
 /* The tensors of either direction: q, k become yq, yk, or dyq, dyk become dq, dk. */
 typedef struct rotary_tensors {

@@ -79,6 +79,7 @@ static void compute(eager_op op, int64_t n, float *restrict out, const float *a,
         EACH(EAGER_DIV, a[i] / b[i])
         EACH(EAGER_GREATER, a[i] > b[i] ? 1.0f : 0.0f)
         EACH(EAGER_MAX, b[i] > a[i] ? b[i] : a[i]) /* a NaN stays */
+        EACH(EAGER_MIN, b[i] < a[i] ? b[i] : a[i])
     case EAGER_COMPLEX_MUL:
     case EAGER_COMPLEX_MUL_CONJ:
         multiply_complex(op == EAGER_COMPLEX_MUL ? 1.0f : -1.0f, n, out, a, b);

@@ -81,19 +81,118 @@ static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
     return eager_end(&e);
 }
 
-/* Limits and interleaved tensors are left to others. */
-static int accepts_forward(const tg_swiglu_forward_args *args)
+/* ---- limits, alpha, an offset of up, and one tensor of both ---- */
+
+/* gate and up, apart */
+typedef struct gates {
+    mat gate, up;
+} gates;
+
+static gates gates_of(eager *e, const tg_tensor *gate, const tg_tensor *up)
 {
-    return args->up && args->limit == HUGE_VAL && args->alpha == 1 && args->up_offset == 0;
+    const mat g = eager_rows(gate);
+    if (up)
+        return (gates){g, eager_rows(up)};
+    const mat halves = eager_like(e, g);
+    eager_permute(e, halves, g, 1);
+    return (gates){eager_columns(halves, 0, g.cols / 2),
+                   eager_columns(halves, g.cols / 2, g.cols / 2)};
 }
 
-static int accepts_backward(const tg_swiglu_backward_args *args)
+/* The two as they are multiplied: within the limit, gate by its multiplier, up with its offset. */
+static gates limited(eager *e, gates given, double limit, double multiplier, double up_offset)
 {
-    return args->up && args->limit == HUGE_VAL && args->alpha == 1 && args->up_offset == 0;
+    const mat gate = eager_like(e, given.gate), up = eager_like(e, given.up);
+    eager_scalar(e, EAGER_MIN, gate, given.gate, limit);
+    eager_scalar(e, EAGER_MIN, up, given.up, limit);
+    return (gates){
+        eager_then_scalar(e, EAGER_MUL, gate, multiplier),
+        eager_then_scalar(e, EAGER_ADD, eager_then_scalar(e, EAGER_MAX, up, -limit), up_offset)};
+}
+
+/* a, which is freed, where x is not beyond the limit, else 0 */
+static mat where_within(eager *e, mat a, mat x, double limit)
+{
+    const mat beyond = eager_like(e, x);
+    eager_scalar(e, EAGER_GREATER, beyond, x, limit);
+    const mat rest = eager_then_scalar(e, EAGER_ADD, eager_then(e, EAGER_NEG, beyond), 1);
+    a = eager_then_by(e, EAGER_MUL, a, rest);
+    eager_free(e, rest);
+    return a;
+}
+
+static mat sigmoid_of(eager *e, mat u, double alpha)
+{
+    const mat t = eager_like(e, u);
+    eager_scalar(e, EAGER_MUL, t, u, alpha);
+    return eager_then(e, EAGER_SIGMOID, t);
+}
+
+static tg_status limited_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
+{
+    eager e = eager_begin(ctx);
+    const gates x = limited(&e, gates_of(&e, args->gate, args->up), args->limit,
+                            args->gate_multiplier, args->up_offset);
+    const mat silu = eager_then_by(&e, EAGER_MUL, sigmoid_of(&e, x.gate, args->alpha), x.gate);
+    products(&e, eager_rows(args->y), silu, x.up, args->down_multiplier);
+    return eager_end(&e);
+}
+
+/* The gradients of gate and up go to their tensors, or to the one of both. */
+static void put_gates(eager *e, gates d, const tg_tensor *dgate, const tg_tensor *dup)
+{
+    const mat to = eager_rows(dgate);
+    if (dup) {
+        eager_unary(e, EAGER_COPY, to, d.gate);
+        eager_unary(e, EAGER_COPY, eager_rows(dup), d.up);
+        return;
+    }
+    const mat halves = eager_like(e, to);
+    eager_unary(e, EAGER_COPY, eager_columns(halves, 0, d.gate.cols), d.gate);
+    eager_unary(e, EAGER_COPY, eager_columns(halves, d.gate.cols, d.gate.cols), d.up);
+    eager_permute(e, to, halves, 0);
+}
+
+static tg_status limited_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
+{
+    eager e = eager_begin(ctx);
+    const gates given = gates_of(&e, args->gate, args->up);
+    const gates x = limited(&e, given, args->limit, args->gate_multiplier, args->up_offset);
+    const mat g = scaled(&e, eager_rows(args->dy), args->down_multiplier);
+    const mat s = sigmoid_of(&e, x.gate, args->alpha), t = eager_like(&e, s);
+    const mat silu = eager_like(&e, s), size = eager_like(&e, s), dsilu = eager_like(&e, s);
+    eager_binary(&e, EAGER_MUL, silu, x.gate, s);
+    eager_binary(&e, EAGER_MUL, dsilu, g, x.up);
+    eager_scalar(&e, EAGER_MUL, t, x.gate, args->alpha);
+    mat du = eager_then_by(&e, EAGER_MUL, dsilu, derivative(&e, t, s));
+    du = eager_then_scalar(&e, EAGER_MUL, du, args->gate_multiplier);
+    mat dv = eager_like(&e, silu);
+    eager_binary(&e, EAGER_MUL, dv, g, silu);
+    eager_unary(&e, EAGER_ABS, size, given.up);
+    du = where_within(&e, du, given.gate, args->limit);
+    dv = where_within(&e, dv, size, args->limit);
+    put_gates(&e, (gates){du, dv}, args->dgate, args->dup);
+    if (args->y)
+        products(&e, eager_rows(args->y), silu, x.up, args->down_multiplier);
+    return eager_end(&e);
+}
+
+static tg_status any_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
+{
+    const int plain =
+        args->up && args->limit == HUGE_VAL && args->alpha == 1 && args->up_offset == 0;
+    return plain ? forward(ctx, args) : limited_forward(ctx, args);
+}
+
+static tg_status any_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
+{
+    const int plain =
+        args->up && args->limit == HUGE_VAL && args->alpha == 1 && args->up_offset == 0;
+    return plain ? backward(ctx, args) : limited_backward(ctx, args);
 }
 
 UNFUSED_IMPLS(swiglu) = {
-    UNFUSED_IMPL_IF(swiglu_forward, accepts_forward, forward),
-    UNFUSED_IMPL_IF(swiglu_backward, accepts_backward, backward),
+    UNFUSED_IMPL(swiglu_forward, any_forward),
+    UNFUSED_IMPL(swiglu_backward, any_backward),
     TG_IMPLS_END,
 };

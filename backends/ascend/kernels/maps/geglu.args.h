@@ -53,6 +53,39 @@
     X(BUFFER, coefficients, .per = TG_UB_FIXED, .bytes = 9 * 32, .to = TG_UB_LAST,                \
       .when = GEGLU_EXACT)
 
+/* Gate and up are neighbours in one tensor, and so are their gradients. The grid is that of y. */
+#define GEGLU_FORWARD_PAIRS(X)                                                     \
+    X(TENSOR, y, ASC_T)                                                            \
+    X(TENSOR, pairs, ASC_T)                                                        \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                \
+    X(I64, exact)                                                                  \
+    X(BUFFER, y, .from = 2, .to = 3, .copies = 2)                                  \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 2)                                   \
+    X(BUFFER, e, .bytes = 4, .from = 2, .to = 2)                                   \
+    X(BUFFER, p, .bytes = 4, .from = 2, .to = 2, .when = GEGLU_EXACT)              \
+    X(BUFFER, q, .bytes = 4, .from = 2, .to = 2, .when = GEGLU_EXACT)              \
+    X(BUFFER, coefficients, .per = TG_UB_FIXED, .bytes = 9 * 32, .to = TG_UB_LAST, \
+      .when = GEGLU_EXACT)                                                         \
+    ASC_PAIR_BUFFERS(X)
+
+#define GEGLU_BACKWARD_PAIRS(X)                                                    \
+    X(TENSOR, dy, ASC_T)                                                           \
+    X(TENSOR, pairs, ASC_T)                                                        \
+    X(TENSOR, results, ASC_T)                                                      \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                \
+    X(I64, exact)                                                                  \
+    X(BUFFER, dy, .to = 2, .copies = 2)                                            \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 2, .when = TG_UB_16BIT)           \
+    X(BUFFER, k, .bytes = 4, .from = 2, .to = 2)                                   \
+    X(BUFFER, q, .bytes = 4, .from = 2, .to = 2)                                   \
+    X(BUFFER, w, .bytes = 4, .from = 2, .to = 2)                                   \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 2)                                   \
+    X(BUFFER, r, .bytes = 4, .from = 2, .to = 2, .when = GEGLU_EXACT)              \
+    X(BUFFER, coefficients, .per = TG_UB_FIXED, .bytes = 9 * 32, .to = TG_UB_LAST, \
+      .when = GEGLU_EXACT)                                                         \
+    ASC_PAIR_BUFFERS(X)                                                            \
+    ASC_PAIR_RESULTS(X)
+
 /* Short rows of gate and up side by side: see asc_halves.asc.h. Steps: 0 copy in, 1 transpose, 2
  * arithmetic, 3 transpose back, 4 copy out. */
 #define GEGLU_HALVES(X)                                                            \

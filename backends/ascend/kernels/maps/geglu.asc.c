@@ -7,6 +7,7 @@
 #include "geglu.args.h"
 #include "geglu_exact.h"
 #include "geglu_tanh.h"
+#include "shared/asc_neighbours.h"
 #include "shared/asc_short.h"
 
 /* Forward, a rounding to 8 bits hides what the shortest fit is off by; backward, gelu'

@@ -75,6 +75,32 @@ static inline __aicore__ void ASC_NAME(geglu_product)(const gelu_fit *fit, int64
                     ASC_SCRATCH(h), ASC_SCRATCH(r), n)
 #include "shared/asc_flat.asc.h"
 
+#define ASC_PAIRS ASC_NAME(geglu_forward_pairs)
+#define ASC_PAIRS_ARGS GEGLU_FORWARD_PAIRS
+#define ASC_PAIRS_BEGIN GEGLU_FIT(forward)
+#define ASC_PAIRS_WRITES ASC_WRITE(y, first)
+#define ASC_PAIRS_TILE                                                                         \
+    geglu_parts_f32(&fit, exact, first, first, ASC_SCRATCH(h), ASC_SCRATCH(e), ASC_SCRATCH(p), \
+                    ASC_SCRATCH(q), c, n);                                                     \
+    geglu_product_f32(&fit, exact, y32, first, first, second, ASC_SCRATCH(h), ASC_SCRATCH(p), n)
+#include "shared/asc_pairs.asc.h"
+
+/* dup is left in scratch until up has been used. */
+#define ASC_PAIRS ASC_NAME(geglu_backward_pairs)
+#define ASC_PAIRS_ARGS GEGLU_BACKWARD_PAIRS
+#define ASC_PAIRS_BEGIN GEGLU_FIT(backward)
+#define ASC_PAIRS_READS ASC_READ(dy)
+#define ASC_PAIRS_WRITES
+#define ASC_PAIRS_OUT
+#define ASC_PAIRS_TILE                                                                     \
+    geglu_slopes(&fit, exact, dy32, first, ASC_SCRATCH(k), ASC_SCRATCH(q), ASC_SCRATCH(w), \
+                 ASC_SCRATCH(h), ASC_SCRATCH(r), c, n);                                    \
+    geglu_gradients(exact, first, ASC_SCRATCH(q), dy32, first, second, ASC_SCRATCH(k),     \
+                    ASC_SCRATCH(w), ASC_SCRATCH(h), ASC_SCRATCH(r), n);                    \
+    asc_mul_scalar(second, ASC_SCRATCH(q), 1.0f, n);                                       \
+    ASC_THEN()
+#include "shared/asc_pairs.asc.h"
+
 #include "shared/asc_halves.asc.h"
 
 #define ASC_SHORT ASC_NAME(geglu_forward_short)

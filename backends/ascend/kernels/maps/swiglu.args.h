@@ -59,6 +59,90 @@
     X(BUFFER, y, .from = 1, .to = 5, .copies = 2)   \
     X(BUFFER, result, .bytes = 4, .from = 1, .to = 5, .when = TG_UB_16BIT)
 
+/* Of limits, alpha and an offset of up. */
+#define SWIGLU_LIMITS(X)    \
+    X(F32, gate_multiplier) \
+    X(F32, down_multiplier) \
+    X(F32, limit)           \
+    X(F32, alpha)           \
+    X(F32, up_offset)
+
+/* Steps as in SWIGLU_FORWARD. */
+#define SWIGLU_FORWARD_LIMITED(X)                                                                  \
+    X(TENSOR, gate, ASC_T)                                                                         \
+    X(TENSOR, up, ASC_T)                                                                           \
+    X(TENSOR, y, ASC_T)                                                                            \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                                \
+    SWIGLU_LIMITS(X)                                                                               \
+    X(BUFFER, gate, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
+    X(BUFFER, up, .to = 3, .copies = 2, .bank = TG_UB_BANK_HIGH)                                   \
+    X(BUFFER, y, .from = 4, .to = 5, .copies = 2)                                                  \
+    X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
+    X(BUFFER, up32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH)                          \
+    X(BUFFER, e, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_HIGH)
+
+/* What gradients with limits need beside dy, gate and up: see the kernel. */
+#define SWIGLU_GRADIENT_SCRATCH(X)                                        \
+    X(BUFFER, h, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH) \
+    X(BUFFER, k, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW)  \
+    X(BUFFER, e, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH) \
+    X(BUFFER, c, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW)  \
+    X(BUFFER, v, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH)
+
+#define SWIGLU_LIMITED_STEPS(X)                                                                    \
+    SWIGLU_LIMITS(X)                                                                               \
+    X(BUFFER, dy, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
+    X(BUFFER, gate, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
+    X(BUFFER, up, .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH)                                   \
+    X(BUFFER, dgate, .from = 4, .to = 5, .copies = 2)                                              \
+    X(BUFFER, dup, .from = 4, .to = 5, .copies = 2)                                                \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)   \
+    X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
+    X(BUFFER, up32, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
+    SWIGLU_GRADIENT_SCRATCH(X)
+
+#define SWIGLU_BACKWARD_LIMITED(X)                  \
+    SWIGLU_GRADIENTS(X)                             \
+    X(GRID, rows, columns, tile_rows, tile_columns) \
+    SWIGLU_LIMITED_STEPS(X)
+
+/* With the forward's result. */
+#define SWIGLU_BACKWARD_LIMITED_Y(X)                \
+    SWIGLU_GRADIENTS(X)                             \
+    X(TENSOR, y, ASC_T)                             \
+    X(GRID, rows, columns, tile_rows, tile_columns) \
+    SWIGLU_LIMITED_STEPS(X)                         \
+    X(BUFFER, y, .from = 1, .to = 5, .copies = 2)   \
+    X(BUFFER, result, .bytes = 4, .from = 1, .to = 5, .when = TG_UB_16BIT)
+
+/* Gate and up are neighbours in one tensor, and so are their gradients; y of the backward may be
+ * NULL. The grid is that of y. */
+#define SWIGLU_FORWARD_PAIRS(X)                     \
+    X(TENSOR, y, ASC_T)                             \
+    X(TENSOR, pairs, ASC_T)                         \
+    X(GRID, rows, columns, tile_rows, tile_columns) \
+    SWIGLU_LIMITS(X)                                \
+    X(BUFFER, y, .from = 2, .to = 3, .copies = 2)   \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 2)    \
+    X(BUFFER, e, .bytes = 4, .from = 2, .to = 2)    \
+    ASC_PAIR_BUFFERS(X)
+
+#define SWIGLU_BACKWARD_PAIRS(X)                                                    \
+    X(TENSOR, dy, ASC_T)                                                            \
+    X(TENSOR, pairs, ASC_T)                                                         \
+    X(TENSOR, results, ASC_T)                                                       \
+    X(TENSOR, y, ASC_T)                                                             \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                 \
+    SWIGLU_LIMITS(X)                                                                \
+    X(BUFFER, dy, .to = 3, .copies = 2)                                             \
+    X(BUFFER, y, .from = 1, .to = 5, .copies = 2)                                   \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = TG_UB_LAST, .when = TG_UB_16BIT)   \
+    X(BUFFER, result, .bytes = 4, .from = 1, .to = TG_UB_LAST, .when = TG_UB_16BIT) \
+    SWIGLU_GRADIENT_SCRATCH(X)                                                      \
+    ASC_PAIR_BUFFERS(X)                                                             \
+    ASC_PAIR_RESULTS(X)
+
 /* Short rows of gate and up side by side, as one of `columns`; so are dgate and dup. The
  * others have half the columns. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose
  * back, 4 copy out. */

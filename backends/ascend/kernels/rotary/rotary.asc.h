@@ -94,9 +94,9 @@ static inline __aicore__ void ASC_NAME(rotary_moved_begin)(int64_t pitch, ASC_PA
 #endif
     asc_duplicate(ASC_SCRATCH(moved), 0.0f, (uint32_t)all);
     if (from_neighbours)
-        rotary_offsets_to_halves(ASC_UB(int32_t, to_halves_at, 0), pitch, all);
+        asc_offsets_to_halves(ASC_UB(int32_t, to_halves_at, 0), pitch, all);
     if (to_neighbours)
-        rotary_offsets_to_pairs(ASC_UB(int32_t, to_pairs_at, 0), pitch, all);
+        asc_offsets_to_pairs(ASC_UB(int32_t, to_pairs_at, 0), pitch, all);
 }
 
 /* Elements are moved to halves before they are turned, to neighbours after. */

@@ -4,6 +4,7 @@
 #define ROTARY_H
 
 #include "rotary.args.h"
+#include "shared/asc_neighbours.h"
 #include "shared/asc_row_tile.h"
 
 /* A tile of a tensor. columns: of each of `parts` pieces of a row, which lie `apart` elements from
@@ -190,49 +191,13 @@ static inline __aicore__ void rotary_turn_pairs(__ubuf__ float *y, __ubuf__ floa
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
 }
 
-/* Of n offsets, the first `have` are there; the others go on `step` bytes an element. */
-static inline __aicore__ void rotary_go_on(__ubuf__ int32_t *offsets, int64_t have, int64_t n,
-                                           int64_t step)
-{
-    for (; have < n; have *= 2) {
-        asc_add_scalar(offsets + have, offsets, (int32_t)(have * step),
-                       (uint32_t)asc_min_of(have, n - have));
-        ASC_THEN();
-    }
-}
-
 /* Offsets of neighbours, exchanged: of n elements, at least. */
 static inline __aicore__ void rotary_offsets(__ubuf__ int32_t *swap, int64_t n)
 {
     for (int i = 0; i < 16; i++)
         swap[i] = (i ^ 1) * 4;
     ASC_FENCE(PIPE_S, PIPE_V);
-    rotary_go_on(swap, 16, n, 4);
-}
-
-/* Offsets of the elements of rows of two halves, each `pitch` long, in rows where
- * pairs are neighbours. */
-static inline __aicore__ void rotary_offsets_to_halves(__ubuf__ int32_t *offsets, int64_t pitch,
-                                                       int64_t n)
-{
-    for (int i = 0; i < 16; i++)
-        offsets[i] = i * 8;
-    ASC_FENCE(PIPE_S, PIPE_V);
-    rotary_go_on(offsets, 16, pitch, 8);
-    asc_add_scalar(offsets + pitch, offsets, 4, (uint32_t)pitch);
-    ASC_THEN();
-    rotary_go_on(offsets, 2 * pitch, n, 4);
-}
-
-/* The other way. */
-static inline __aicore__ void rotary_offsets_to_pairs(__ubuf__ int32_t *offsets, int64_t pitch,
-                                                      int64_t n)
-{
-    for (int i = 0; i < 16; i++)
-        offsets[i] = i / 2 * 4 + (i & 1) * (int32_t)pitch * 4;
-    ASC_FENCE(PIPE_S, PIPE_V);
-    rotary_go_on(offsets, 16, 2 * pitch, 2);
-    rotary_go_on(offsets, 2 * pitch, n, 4);
+    asc_offsets_go_on(swap, 16, n, 4);
 }
 
 /* A tile of pairs as its side has it: halves, or neighbours in one piece. */

@@ -53,6 +53,20 @@
 #define ASC_NAME_OF_F32(name) , name
 #define ASC_NAME_OF_BUFFER(name, ...) , name##_at
 
+/* Of kernels on pairs of neighbours (asc_pairs.asc.h), that of a tensor that is read, and of one
+ * that is written. `every` element stands for a pair. Steps: 0 copy in, 1 widen, 2 arithmetic, 3
+ * copy out. */
+#define ASC_PAIR_BUFFERS(X)                                                        \
+    X(BUFFER, pairs, .bytes = 4, .to = 1, .copies = 2, .when = TG_UB_16BIT)        \
+    X(BUFFER, pairs_f32, .bytes = 8, .to = 1, .copies = 2, .when = TG_UB_32BIT)    \
+    X(BUFFER, mixed, .bytes = 8, .from = 1, .to = TG_UB_LAST, .when = TG_UB_16BIT) \
+    X(BUFFER, halves, .bytes = 8, .from = 1, .to = TG_UB_LAST)                     \
+    X(BUFFER, to_halves, .bytes = 4, .to = TG_UB_LAST)
+#define ASC_PAIR_RESULTS(X)                                                                  \
+    X(BUFFER, results, .bytes = 4, .from = 2, .to = 3, .copies = 2, .when = TG_UB_16BIT)     \
+    X(BUFFER, results_f32, .bytes = 8, .from = 2, .to = 3, .copies = 2, .when = TG_UB_32BIT) \
+    X(BUFFER, to_pairs, .bytes = 8, .to = TG_UB_LAST)
+
 /* Buffers of a ring (asc_ring.h), .copies of what pieces are copied into; and of a ring
  * that is read alone. */
 enum { ASC_RING = 8, ASC_RING_READ = 3 };
