@@ -4,13 +4,18 @@
 
 #include "kernels/norms/rms_norm_backward.args.h"
 #include "kernels/norms/rms_norm_forward.args.h"
+#include "kernels/norms/rms_norm_gated.args.h"
+#include "kernels/norms/rms_norm_modulated.args.h"
 
 ASCEND_FAMILY(rms_norm_forward, RMS_NORM_FORWARD_GIVEN);
 ASCEND_KERNEL_OF(rms_norm_forward, rms_norm_forward_rows, RMS_NORM_FORWARD_ROWS);
 ASCEND_KERNEL_OF(rms_norm_forward, rms_norm_forward_wide, RMS_NORM_FORWARD_WIDE);
 ASCEND_KERNEL_OF(rms_norm_forward, rms_norm_forward_short, RMS_NORM_FORWARD_SHORT);
 
-enum { PLAIN, FUSED = 3 };
+ASCEND_KERNEL(rms_norm_gated_forward, RMS_NORM_GATED_FORWARD);
+ASCEND_KERNEL(rms_norm_modulated_forward, RMS_NORM_MODULATED_FORWARD);
+
+enum { PLAIN, FUSED = 3, GATED = 6, MODULATED };
 
 ASCEND_KERNELS(rms_norm) = {
     ROWS_KERNEL("rms_norm_forward", rms_norm_forward_rows, RMS_NORM_FORWARD_ROWS_FUSED),
@@ -20,6 +25,8 @@ ASCEND_KERNELS(rms_norm) = {
     ROWS_KERNEL("fused_add_rms_norm_forward", rms_norm_forward_rows, 0),
     WIDE_KERNEL("fused_add_rms_norm_forward", rms_norm_forward_wide, 0),
     ASCEND_SHORT("fused_add_rms_norm_forward.short", rms_norm_forward_short),
+    [GATED] = ROWS_KERNEL("rms_norm_forward.gated", rms_norm_gated_forward, 0),
+    [MODULATED] = ROWS_KERNEL("rms_norm_forward.modulated", rms_norm_modulated_forward, 0),
     {0},
 };
 
@@ -75,6 +82,16 @@ tg_status ascend_rms_norm_plan(ascend_plan *plan, const tg_ub_kernel *ub, const 
     return choose_groups(plan, groups) ? TG_OK : ascend_choose(plan);
 }
 
+tg_status ascend_rms_norm_plan_groups(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
+                                      int64_t height)
+{
+    ASCEND_TRY(ascend_begin_rows(plan, ub, x, 0));
+    ASCEND_TRY(ascend_choose(plan));
+    if (plan->layout.tile_rows > height && height > 0)
+        ascend_fits(plan, height, plan->problem.columns);
+    return TG_OK;
+}
+
 /* ---- forward ---- */
 
 /* Both operators; residual and s are NULL in the plain one. ub: .rows, .wide, .short */
@@ -98,11 +115,39 @@ static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *ub,
                                 .eps = args->eps, .llama = args->casting_mode == 0);
 }
 
-ASCEND_OPERATOR(rms_norm_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(rms_norm_forward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR(fused_add_rms_norm_forward, TG_TAKES_FLOATS);
+
+static tg_status gated_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
+{
+    ascend_plan plan;
+    ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_rms_norm[GATED], a->x, 0));
+    ASCEND_TRY(ascend_choose(&plan));
+    return ASCEND_LAUNCH(ctx, &plan, rms_norm_gated_forward, .x = a->x, .gate = a->gate,
+                         .weight = a->weight, .y = a->y, .rstd = a->rstd,
+                         .weight_f32 = is_f32(a->weight), .offset = a->offset,
+                         .mean = 1.0 / (double)tg_rows_of(a->x).n, .eps = a->eps);
+}
+
+static tg_status modulated_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
+{
+    const tg_rows x = tg_rows_of(a->x), scale = tg_rows_of(a->scale);
+    const int64_t height = scale.rows ? x.rows / scale.rows : 0;
+    ascend_plan plan;
+    ASCEND_TRY(ascend_rms_norm_plan_groups(&plan, &ascend_ub_rms_norm[MODULATED], a->x, height));
+    return ASCEND_LAUNCH(ctx, &plan, rms_norm_modulated_forward, .x = a->x, .scale = a->scale,
+                         .shift = a->shift, .weight = a->weight, .y = a->y, .rstd = a->rstd,
+                         .height = height, .scale_f32 = is_f32(a->scale),
+                         .shift_f32 = is_f32(a->shift), .weight_f32 = is_f32(a->weight),
+                         .offset = a->offset, .mean = 1.0 / (double)x.n, .eps = a->eps);
+}
 
 tg_status ascend_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {
+    if (a->gate)
+        return gated_forward(ctx, a);
+    if (a->scale)
+        return modulated_forward(ctx, a);
     const tg_fused_add_rms_norm_forward_args args = {.x = a->x,
                                                      .weight = a->weight,
                                                      .y = a->y,
@@ -117,4 +162,12 @@ tg_status ascend_fused_add_rms_norm_forward(tg_ctx *ctx,
                                             const tg_fused_add_rms_norm_forward_args *args)
 {
     return forward(ctx, &ascend_ub_rms_norm[FUSED], args);
+}
+
+/* Wide rows with a gate or a scale are left to others. */
+int ascend_rms_norm_forward_accepts(const tg_rms_norm_forward_args *args)
+{
+    const int64_t n = tg_rows_of(args->x).n;
+    return (!args->gate || n <= RMS_NORM_GATED_MOST) &&
+           (!args->scale || n <= RMS_NORM_MODULATED_MOST);
 }

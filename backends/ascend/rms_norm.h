@@ -27,6 +27,10 @@ typedef struct rms_norm_groups {
 tg_status ascend_rms_norm_plan(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
                                const tg_tensor *weight, rms_norm_groups groups, int *wide);
 
+/* Whole rows, no more at a time than a group has. */
+tg_status ascend_rms_norm_plan_groups(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
+                                      int64_t height);
+
 static inline int is_f32(const tg_tensor *weight)
 {
     return weight && tg_type_of(weight) == TG_F32;

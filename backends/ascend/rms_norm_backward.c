@@ -1,6 +1,8 @@
 /* rms_norm_backward.c - host of kernels/norms/rms_norm_backward.asc.c: rms_norm_backward,
  * fused_add_rms_norm_backward. */
 #include "kernels/norms/rms_norm_backward.args.h"
+#include "kernels/norms/rms_norm_gated.args.h"
+#include "kernels/norms/rms_norm_modulated.args.h"
 
 #include "rms_norm.h"
 
@@ -9,7 +11,11 @@ ASCEND_KERNEL_OF(rms_norm_backward, rms_norm_backward_rows, RMS_NORM_BACKWARD_RO
 ASCEND_KERNEL_OF(rms_norm_backward, rms_norm_backward_wide, RMS_NORM_BACKWARD_WIDE);
 ASCEND_KERNEL_OF(rms_norm_backward, rms_norm_backward_short, RMS_NORM_BACKWARD_SHORT);
 
-enum { PLAIN, FUSED = 3 };
+ASCEND_KERNEL(rms_norm_gated_backward, RMS_NORM_GATED_BACKWARD);
+ASCEND_KERNEL(rms_norm_modulated_backward, RMS_NORM_MODULATED_BACKWARD);
+ASCEND_KERNEL(rms_norm_groups, RMS_NORM_GROUPS);
+
+enum { PLAIN, FUSED = 3, GATED = 6, MODULATED, GROUPS };
 
 ASCEND_KERNELS(rms_norm_backward) = {
     ROWS_KERNEL("rms_norm_backward", rms_norm_backward_rows, 1),
@@ -19,6 +25,12 @@ ASCEND_KERNELS(rms_norm_backward) = {
     ROWS_KERNEL("fused_add_rms_norm_backward", rms_norm_backward_rows, 0),
     WIDE_KERNEL("fused_add_rms_norm_backward", rms_norm_backward_wide, 0),
     ASCEND_SHORT("fused_add_rms_norm_backward.short", rms_norm_backward_short),
+    [GATED] = ROWS_KERNEL("rms_norm_backward.gated", rms_norm_gated_backward, 0),
+    [MODULATED] = ROWS_KERNEL("rms_norm_backward.modulated", rms_norm_modulated_backward, 0),
+    [GROUPS] = {.name = "rms_norm_backward.groups",
+                ASCEND_BUFFERS(rms_norm_groups),
+                .flat = 1,
+                .column_multiple = 16},
     {0},
 };
 
@@ -48,11 +60,72 @@ static tg_status backward(tg_ctx *ctx, const tg_ub_kernel *ub,
                          : TG_OK;
 }
 
-ASCEND_OPERATOR(rms_norm_backward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(rms_norm_backward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR(fused_add_rms_norm_backward, TG_TAKES_FLOATS);
+
+static tg_status gated_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
+{
+    const int64_t columns = tg_rows_of(a->x).n;
+    ascend_partial_sums partials;
+    ascend_plan plan;
+    ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_rms_norm_backward[GATED], a->x, 0));
+    ASCEND_TRY(ascend_choose(&plan));
+    ASCEND_TRY(ascend_partials(ctx, a->dweight ? plan.layout.blocks : 0, columns, &partials));
+    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, rms_norm_gated_backward, .dy = a->dy, .x = a->x,
+                             .gate = a->gate, .weight = a->weight, .rstd = a->rstd, .dx = a->dx,
+                             .dgate = a->dgate, .partials = &partials.memory,
+                             .partials_stride = partials.stride, .weight_f32 = is_f32(a->weight),
+                             .offset = a->offset, .mean = 1.0 / (double)columns));
+    return a->dweight ? ascend_sum_partials(ctx, &partials, a->dweight, a->accumulate) : TG_OK;
+}
+
+/* dscale, dshift and dweight of the sums that a launch with so many blocks has left. */
+static tg_status sum_groups(tg_ctx *ctx, const tg_rms_norm_backward_args *a,
+                            const ascend_partial_sums *sums, const ascend_plan *of, int64_t height)
+{
+    const tg_rows scale = tg_rows_of(a->scale);
+    const int64_t rows = of->layout.tile_rows > 0 ? of->layout.tile_rows : 1;
+    ascend_partial_sums dweight;
+    ascend_plan plan;
+    ASCEND_TRY(ascend_partials(ctx, a->dweight && scale.rows ? 1 : 0, scale.n, &dweight));
+    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_rms_norm_backward[GROUPS], a->x, scale.rows > 0,
+                            scale.n, tg_type_of(a->x), 0));
+    ASCEND_TRY(ascend_choose(&plan));
+    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, rms_norm_groups, .dscale = a->dscale, .dshift = a->dshift,
+                             .scale = a->scale, .weight = a->weight, .sums = &sums->memory,
+                             .dweight = &dweight.memory, .sums_stride = sums->stride,
+                             .groups = scale.rows, .per_group = (height + rows - 1) / rows,
+                             .blocks = of->layout.blocks, .dscale_f32 = is_f32(a->dscale),
+                             .dshift_f32 = is_f32(a->dshift), .scale_f32 = is_f32(a->scale),
+                             .weight_f32 = is_f32(a->weight), .offset = a->offset));
+    return a->dweight ? ascend_sum_partials(ctx, &dweight, a->dweight, a->accumulate) : TG_OK;
+}
+
+static tg_status modulated_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
+{
+    const tg_rows x = tg_rows_of(a->x), scale = tg_rows_of(a->scale);
+    const int64_t height = scale.rows ? x.rows / scale.rows : 0;
+    const int wanted = a->dweight || a->dscale || a->dshift;
+    ascend_partial_sums sums;
+    ascend_plan plan;
+    ASCEND_TRY(
+        ascend_rms_norm_plan_groups(&plan, &ascend_ub_rms_norm_backward[MODULATED], a->x, height));
+    ASCEND_TRY(
+        ascend_partials(ctx, wanted ? 2 * (scale.rows + plan.layout.blocks) : 0, x.n, &sums));
+    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, rms_norm_modulated_backward, .dy = a->dy, .x = a->x,
+                             .scale = a->scale, .weight = a->weight, .rstd = a->rstd, .dx = a->dx,
+                             .sums = &sums.memory, .sums_stride = sums.stride, .height = height,
+                             .scale_f32 = is_f32(a->scale), .weight_f32 = is_f32(a->weight),
+                             .offset = a->offset, .mean = 1.0 / (double)x.n));
+    return wanted ? sum_groups(ctx, a, &sums, &plan, height) : TG_OK;
+}
 
 tg_status ascend_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
 {
+    if (a->gate)
+        return gated_backward(ctx, a);
+    if (a->scale)
+        return modulated_backward(ctx, a);
     const tg_fused_add_rms_norm_backward_args args = {.dy = a->dy,
                                                       .s = a->x,
                                                       .weight = a->weight,
@@ -69,4 +142,12 @@ tg_status ascend_fused_add_rms_norm_backward(tg_ctx *ctx,
                                              const tg_fused_add_rms_norm_backward_args *args)
 {
     return backward(ctx, &ascend_ub_rms_norm_backward[FUSED], args);
+}
+
+/* Wide rows with a gate or a scale are left to others. */
+int ascend_rms_norm_backward_accepts(const tg_rms_norm_backward_args *args)
+{
+    const int64_t n = tg_rows_of(args->x).n;
+    return (!args->gate || n <= RMS_NORM_GATED_MOST) &&
+           (!args->scale || n <= RMS_NORM_MODULATED_MOST);
 }

@@ -43,6 +43,8 @@ tg_status acme_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *arg
     const tg_tensor *x = args->x, *weight = args->weight;
     if (tg_type_of(x) != TG_F32 || (weight && tg_type_of(weight) != TG_F32))
         return acme_host->fail(TG_EUNSUPPORTED, "acme_rms_norm_forward: takes f32 alone");
+    if (args->gate || args->scale)
+        return acme_host->fail(TG_EUNSUPPORTED, "acme_rms_norm_forward: knows no gate, no scale");
 
     const tg_rows x_rows = tg_rows_of(x), y_rows = tg_rows_of(args->y);
     problem p = {

@@ -179,20 +179,31 @@ TG_API tg_status tg_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_ar
  *   x, y [..,N] T; y may be x.
  *   weight [N] W; NULL means no affine part: y = x * rstd, and offset has no effect.
  *   rstd f32, R elements of any shape.
+ *   gate [..,N] T; NULL: none. y is multiplied by silu(gate) = gate / (1 + exp(-gate)).
+ *   scale, shift [M..,N] W: y becomes y * (1 + scale) + shift. They have M rows, of which each goes
+ *   with R / M rows of x that follow each other; M divides R. NULL: 0. A shift needs a scale, and
+ *   a gate goes with neither.
  *   eps: 0 means 1e-6. offset: 0 (Llama), 1 (Gemma).
  *   casting_mode: 0 llama: x * rstd is rounded to T before it is multiplied by the weight; 1 gemma:
  *   only the result is rounded; -1 none: the same as gemma, since Tigon never computes in 16 bits.
- * Saved for backward: x, rstd.
- * Source: Zhang and Sennrich 2019, arXiv:1910.07467.
+ *   With a gate or a scale only the result is rounded in any mode.
+ * Saved for backward: x, rstd, gate, scale.
+ * Source: Zhang and Sennrich 2019, arXiv:1910.07467; scale and shift: Peebles and Xie 2022,
+ * arXiv:2212.09748.
  */
 TG_API tg_status tg_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *args);
 
-/*   m = dy * (offset + weight),   dx = rstd * (m - x * rstd^2 * mean(m * x)),
- *   dweight = sum over rows of dy * (x * rstd), with x * rstd as forward used it
- *   (llama: rounded to T)
- *   dy, x, dx [..,N] T; dx may be dy.
+/*   g = dy * silu(gate),   m = g * (offset + weight) * (1 + scale),
+ *   dx = rstd * (m - x * rstd^2 * mean(m * x)),
+ *   dweight = sum over rows of g * (1 + scale) * normal, with normal = x * rstd as forward used it
+ *   (llama: rounded to T),
+ *   dgate = dy * normal * (offset + weight) * silu'(gate),
+ *   dscale = sum over a group's rows of dy * normal * (offset + weight),   dshift = that of dy
+ *   dy, x, gate, dx, dgate [..,N] T; dx may be dy.
+ *   scale, dscale, dshift [M..,N] W.
  *   rstd: as forward wrote it.
- *   dweight [N]; NULL: not computed. It needs a weight.
+ *   dweight [N]; NULL: not computed, as dgate, dscale and dshift. Each needs the input whose
+ *   gradient it is, and dshift needs a scale. accumulate: dweight is added to.
  */
 TG_API tg_status tg_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *args);
 

@@ -13,6 +13,19 @@ SIMD_INLINE vf v_sigmoid(vf x)
     return v_if_negative(x, power * large, large);
 }
 
+/* 1 / (1 + exp(-x)) and 1 / (1 + exp(x)), which is 1 less the first, by one exponential.
+ * exp(-|x|) cannot overflow, 1 + exp(-|x|) lies in [1, 2], and neither result cancels. */
+typedef struct v_logistic {
+    vf value, rest;
+} v_logistic;
+
+SIMD_INLINE v_logistic v_logistic_of(vf x)
+{
+    const vf power = v_exp_nonpositive(v_minus_abs(x));
+    const vf large = v_recip(v_set(1.0f) + power), small = power * large;
+    return (v_logistic){v_if_negative(x, small, large), v_if_negative(x, large, small)};
+}
+
 /* x / (1 + exp(-x)), within 4 ulp where |x| < 20, 7 ulp down to -87; -0 below -104. NaN stays NaN,
  * and -inf gives it, as the formula does. */
 SIMD_INLINE vf v_silu(vf x)

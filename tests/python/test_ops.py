@@ -126,8 +126,8 @@ WRONG = [
      lambda: ops.rms_norm_forward(torch.Tensor)),
     (TypeError, "rms_norm_forward: there is no argument 'wieght'", lambda: ops.rms_norm_forward(X, wieght=ONE)),
     (TypeError, "rms_norm_forward: x is given twice", lambda: ops.rms_norm_forward(X, x=X)),
-    (TypeError, "rms_norm_forward: 3 arguments by position, expected at most 2; outputs and options are given by name",
-     lambda: ops.rms_norm_forward(X, ONE, 1e-6)),
+    (TypeError, "rms_norm_forward: 6 arguments by position, expected at most 5; outputs and options are given by name",
+     lambda: ops.rms_norm_forward(X, ONE, None, None, None, 1e-6)),
     (TypeError, "rms_norm_forward: eps is 'small', expected a number", lambda: ops.rms_norm_forward(X, eps="small")),
     (TypeError, "group_norm_forward: num_groups is 1.5, expected an integer of 64 bits", lambda: ops.group_norm_forward(X, num_groups=1.5)),
     (ValueError, "group_norm_forward: y and mean cannot be made for x [4, 8, 1]; give a tensor to write to (array is too big; "
@@ -281,7 +281,7 @@ def test_a_call_leaves_no_memory_behind(x, take):
         "a wrong choice": _refused(ops.rms_norm_forward, x, casting_mode="nothing"),
         "a wrong type": _refused(ops.rms_norm_forward, x, eps="much"),
         "no tensor": _refused(ops.rms_norm_forward, x, "weight"),
-        "an argument too many": _refused(ops.rms_norm_forward, x, weight, y, y),
+        "an argument too many": _refused(ops.rms_norm_forward, x, weight, None, None, None, y),
         "an unknown name": _refused(ops.rms_norm_forward, x, bias=weight),
     }
     for what, call in calls.items():

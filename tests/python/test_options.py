@@ -79,6 +79,71 @@ def test_geglu_of_one_tensor(exact):
     torch.testing.assert_close(torch.autograd.grad(found, x, dy)[0], torch.autograd.grad(expected, x, dy)[0])
 
 
+def normalised(x, weight, gate=None, scale=None, shift=None, offset=0.0):
+    y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+    y = y if weight is None else y * (offset + weight)
+    if gate is not None:
+        y = y * torch.nn.functional.silu(gate)
+    if scale is not None:
+        y = y * (1 + scale)
+    return y if shift is None else y + shift
+
+
+def compared(function, formula, tensors, **options):
+    """Results and gradients of all tensors, which are made leaves."""
+    tensors = {n: t.detach().requires_grad_() for n, t in tensors.items() if t is not None}
+    found, expected = function(**tensors, **options), formula(**{"weight": None, **tensors}, **options)
+    torch.testing.assert_close(found, expected)
+    dy = torch.randn_like(found)
+    gradients = [torch.autograd.grad(y, list(tensors.values()), dy) for y in (found, expected)]
+    for name, *both in zip(tensors, *gradients):
+        torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5, msg=lambda m: f"{name}: {m}")
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_norm_with_a_gate(weighted, offset):
+    torch.manual_seed(0)
+    weight = torch.randn(41) if weighted else None
+    compared(tigon.torch.rms_norm, normalised, dict(x=torch.randn(3, 7, 41), weight=weight, gate=torch.randn(3, 7, 41)), offset=offset)
+
+
+@pytest.mark.parametrize("weighted,shifted", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("rows", [(1, 1), (3, 1), (3, 7)])
+def test_a_norm_with_a_scale_of_groups(rows, weighted, shifted):
+    torch.manual_seed(0)
+    table = torch.randn(*rows, 2 * 41)  # as layers of modulation make both
+    scale, shift = table.chunk(2, -1)
+    compared(tigon.torch.rms_norm, normalised,
+             dict(x=torch.randn(3, 7, 41), weight=torch.randn(41) if weighted else None, scale=scale, shift=shift if shifted else None))
+
+
+def test_scale_and_shift_may_have_a_type_of_their_own():
+    torch.manual_seed(0)
+    x, scale = torch.randn(6, 64, dtype=torch.bfloat16, requires_grad=True), torch.randn(2, 64, requires_grad=True)
+    shift = torch.randn(2, 64, requires_grad=True)
+    y = tigon.torch.rms_norm(x, torch.ones(64, dtype=torch.bfloat16), scale=scale, shift=shift)
+    dx, dscale, dshift = torch.autograd.grad(y.float().sum(), [x, scale, shift])
+    assert (y.dtype, dx.dtype, dscale.dtype, dscale.shape) == (torch.bfloat16, torch.bfloat16, torch.float32, scale.shape)
+    assert torch.equal(dshift, torch.full_like(shift, 3))
+    shapes = tigon.ops.rms_norm_backward(y, x, rstd=torch.ones(6), scale=scale, dscale=True, dshift=True)
+    assert [t.dtype for t in shapes] == [torch.bfloat16, torch.float32, torch.float32]
+
+
+def test_the_module_takes_them():
+    x, gate, scale = torch.randn(3, 7, 41).unbind()
+    norm = tigon.torch.RMSNorm(41)
+    torch.testing.assert_close(norm(x, gate=gate), normalised(x, norm.weight, gate))
+    torch.testing.assert_close(norm(x, scale=scale[:1], shift=scale[1:2]), normalised(x, norm.weight, None, scale[:1], scale[1:2]))
+
+
+def test_norms_with_options_are_traced():
+    x, gate = (torch.randn(6, 34, requires_grad=True) for _ in range(2))
+    same(lambda x, gate: tigon.torch.rms_norm(2 * x, gate=gate), x, gate)
+    scale, shift = (torch.randn(3, 34, requires_grad=True) for _ in range(2))
+    same(lambda x, scale, shift: tigon.torch.rms_norm(2 * x, scale=scale, shift=shift), x, scale, shift)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_half_a_size_is_traced(dynamic):
     for rows, width in ((6, 34), (9, 52)):
@@ -91,6 +156,10 @@ def test_half_a_size_is_traced(dynamic):
     (lambda x: tigon.torch.swiglu(x[:, 1:], interleaved=True), "swiglu_forward: gate is "),
     (lambda x: tigon.torch.swiglu(x, x, limit=-1.0), "swiglu_forward: limit is -1"),
     (lambda x: tigon.torch.rope(x[None, None], None, x, x, rotary_start=9), "rope_forward: rotary_start is 9, expected 0 to 8"),
+    (lambda x: tigon.torch.rms_norm(x, gate=x[:, 1:]), "rms_norm_forward: gate is "),
+    (lambda x: tigon.torch.rms_norm(x, gate=x, scale=x), "rms_norm_forward: gate and scale are given, expected one of them"),
+    (lambda x: tigon.torch.rms_norm(x, shift=x), "rms_norm_forward: shift is given but scale is NULL"),
+    (lambda x: tigon.torch.rms_norm(x, scale=x[:3]), "rms_norm_forward: scale has 3 rows, expected a divisor of x's, 4"),
     (lambda x: tigon.torch.rope(x[None, None], None, x, x, pairing="sideways"), "expected one of halves, adjacent, adjacent_to_halves"),
 ])
 def test_what_is_wrong_is_told(call, words):

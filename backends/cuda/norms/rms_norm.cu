@@ -1,48 +1,94 @@
 /* rms_norm.cu - rms_norm and fused_add_rms_norm: y = x rstd (offset + weight), rstd = 1 /
- * sqrt(mean(x^2) + eps); the fused one normalises s = x + residual, which it writes as well. */
-#include "rows/backward.cuh"
+ * sqrt(mean(x^2) + eps); the fused one normalises s = x + residual, which it writes as well. A gate
+ * multiplies y by silu(gate); scale and shift of a group of rows make y (1 + scale) + shift. */
+#include "rms_norm.cuh"
+
+/* FUSED reads a residual as well, GATED a gate. */
+enum form { PLAIN, FUSED, GATED, MODULATED };
 
 struct forward_args {
-    row_span x, residual, s, y; /* residual and s: of the fused one alone */
+    row_span x, second, s, y; /* second: residual or gate; s: of the fused one alone */
+    row_span scale, shift;
     vector_span weight;
     float *rstd;
-    int64_t rows;
+    int64_t rows, height; /* height: rows of a group */
+    int scale_f32, shift_f32;
     int n, lanes, llama;      /* llama: x rstd is rounded before the weight comes to it */
     float eps, offset, share; /* share: 1 / n */
 };
 
-template <class T, int K, bool FUSED> struct forward_rows {
-    typedef row_stream<T, K, FUSED ? 2 : 1, ARE_FEW<K> ? ROWS_AHEAD : 0> stream;
+template <class T, int K, int FORM> struct forward_rows {
+    static constexpr bool TWO = FORM == FUSED || FORM == GATED;
+    typedef row_stream<T, K, TWO ? 2 : 1, ARE_FEW<K> ? ROWS_AHEAD : 0> stream;
     typedef held_vector<T, K> vector;
-    static constexpr int CHUNKS = stream::CHUNKS + vector::CHUNKS;
+    static constexpr int VECTORS = FORM == MODULATED ? 2 : 1;
+    static constexpr int CHUNKS = stream::CHUNKS + VECTORS * vector::CHUNKS;
+    stream in;
+    vector weight, shift;
+    vector_span shift_row;
+    uint4 *vectors; /* in shared memory */
+    int64_t group;
+
+    __device__ __forceinline__ void begin(const forward_args &a, team &t, uint4 *shared)
+    {
+        vectors = shared + stream::CHUNKS * blockDim.x;
+        group = -1;
+        if (FORM == MODULATED && element<T>::WHOLE) { /* rows of few groups */
+            const int64_t each = (a.rows + t.step - 1) / t.step;
+            t.first *= each;
+            t.step = 1;
+            end = min(a.rows, t.first + each);
+        } else {
+            end = a.rows;
+        }
+        t.shift = shift_of(a.x.row<T>(t.first));
+        in.from[0] = a.x;
+        if (TWO)
+            in.from[TWO] = a.second;
+        in.begin(t, end, a.n, shared);
+        if (FORM != MODULATED)
+            weight.begin(a.weight, t, a.n, 1, a.offset, vectors);
+    }
+
+    /* The scale and shift of row r. */
+    __device__ __forceinline__ void modulate(const forward_args &a, const team &t, int64_t r)
+    {
+        if (r / a.height == group)
+            return;
+        group = r / a.height;
+        weight.scale.data = a.scale.row<char>(group);
+        weight.scale.f32 = a.scale_f32;
+        weight.begin(a.weight, t, a.n, 1, a.offset, vectors);
+        shift_row.data = a.shift.data ? a.shift.row<char>(group) : NULL;
+        shift_row.f32 = a.shift_f32;
+        shift.begin(shift_row, t, a.n, 0, 0, vectors + vector::CHUNKS * blockDim.x);
+    }
+
+    int64_t end; /* of the team's rows */
 };
 
-template <class T, int K, bool FUSED>
+template <class T, int K, int FORM>
 __global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_FEW<K> ? 2 : 1)
     rms_norm_kernel(const forward_args a)
 {
-    typedef forward_rows<T, K, FUSED> rows;
     extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
-    t.shift = shift_of(a.x.row<T>(t.first));
-    typename rows::stream xs;
-    typename rows::vector weight;
-    xs.from[0] = a.x;
-    if (FUSED)
-        xs.from[FUSED] = a.residual;
-    xs.begin(t, a.rows, a.n, chunks);
-    weight.begin(a.weight, t, a.n, 1, a.offset, chunks + rows::stream::CHUNKS * blockDim.x);
-    for (int64_t r = t.first; r < a.rows; r += t.step) {
-        const T *x = a.x.row<T>(r), *const residual = a.residual.row<T>(r);
+    forward_rows<T, K, FORM> rows;
+    rows.begin(a, t, chunks);
+    for (int64_t r = t.first; r < rows.end; r += t.step) {
+        const T *x = a.x.row<T>(r), *const second = a.second.row<T>(r);
         T *const s = a.s.row<T>(r), *const y = a.y.row<T>(r);
         float squares[1] = {0};
-        xs.step(t, r, a.rows, a.n);
+        rows.in.step(t, r, rows.end, a.n);
+        if constexpr (FORM == MODULATED)
+            rows.modulate(a, t, r);
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
-            float v[V<T>], more[V<T>];
-            widen<T>(xs.now[0].chunk(x, k, j, a.n), v);
-            if (FUSED) {
-                widen<T>(xs.now[FUSED].chunk(residual, k, j, a.n), more);
+            float v[V<T>];
+            widen<T>(rows.in.now[0].chunk(x, k, j, a.n), v);
+            if constexpr (FORM == FUSED) {
+                float more[V<T>];
+                widen<T>(rows.in.now[1].chunk(second, k, j, a.n), more);
 #pragma unroll
                 for (int i = 0; i < V<T>; i++)
                     v[i] += more[i];
@@ -50,13 +96,13 @@ __global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_
                 store_chunk(s, j, a.n, v);
                 widen<T>(raw, v);
                 if (K > 0)
-                    xs.now[0].raw[k] = raw;
+                    rows.in.now[0].raw[k] = raw;
             }
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 squares[0] += v[i] * v[i];
         });
-        if (FUSED)
+        if (FORM == FUSED)
             x = s;
         t.sum(squares);
         const float rstd = rsqrtf(squares[0] * a.share + a.eps);
@@ -64,8 +110,8 @@ __global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_
             a.rstd[r] = rstd;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>], w[V<T>];
-            widen<T>(xs.now[0].chunk(x, k, j, a.n), v);
-            weight.chunk(a.weight, k, j, a.n, 1, a.offset, w);
+            widen<T>(rows.in.now[0].chunk(x, k, j, a.n), v);
+            rows.weight.chunk(a.weight, k, j, a.n, 1, a.offset, w);
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 v[i] *= rstd;
@@ -74,30 +120,44 @@ __global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 v[i] *= w[i];
+            if constexpr (FORM == GATED) {
+                widen<T>(rows.in.now[1].chunk(second, k, j, a.n), w);
+#pragma unroll
+                for (int i = 0; i < V<T>; i++)
+                    v[i] *= w[i] * logistic_of(w[i]).value;
+            }
+            if constexpr (FORM == MODULATED) {
+                rows.shift.chunk(rows.shift_row, k, j, a.n, 0, 0, w);
+#pragma unroll
+                for (int i = 0; i < V<T>; i++)
+                    v[i] += w[i];
+            }
             store_chunk(y, j, a.n, v);
         });
     }
 }
 
-template <int COUNT>
+/* Wide rows of two tensors have no kernels with FEW chunks. */
+template <class T, int FORM> static row_kernels<forward_args> kernels_of()
+{
+    if constexpr (FORM == FUSED)
+        return {{}, {rms_norm_kernel<T, HELD, FORM>, 0}, rms_norm_kernel<T, 0, FORM>, {}};
+    else
+        return {{rms_norm_kernel<T, FEW, FORM>, forward_rows<T, FEW, FORM>::CHUNKS},
+                {rms_norm_kernel<T, HELD, FORM>, 0},
+                rms_norm_kernel<T, 0, FORM>,
+                {rms_norm_kernel<T, SOME_OF<T>, FORM>, forward_rows<T, SOME_OF<T>, FORM>::CHUNKS}};
+}
+
+template <int FORM, int COUNT>
 static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *const (&tensors)[COUNT],
-                         forward_args a)
+                         const forward_args &a)
 {
     return on_rows(ctx, op, tensors[0], [&](const cuda_call &call) {
         by_layout(tensors, [&](auto e) {
             using T = decltype(e);
-            static kernel_room known[2][WAYS];
-            const row_kernels<forward_args> plain = {{rms_norm_kernel<T, FEW, false>,
-                                                      forward_rows<T, FEW, false>::CHUNKS},
-                                                     {rms_norm_kernel<T, HELD, false>, 0},
-                                                     rms_norm_kernel<T, 0, false>,
-                                                     {rms_norm_kernel<T, SOME_OF<T>, false>,
-                                                      forward_rows<T, SOME_OF<T>, false>::CHUNKS}},
-                                            fused = {{},
-                                                     {rms_norm_kernel<T, HELD, true>, 0},
-                                                     rms_norm_kernel<T, 0, true>,
-                                                     {}};
-            launch_forward<T>(call, a, a.s.data ? fused : plain, known[a.s.data != NULL]);
+            static kernel_room known[WAYS];
+            launch_forward<T>(call, a, kernels_of<T, FORM>(), known);
         });
     });
 }
@@ -126,17 +186,30 @@ CUDA_OPERATOR(fused_add_rms_norm_backward, TG_TAKES_FLOATS);
 
 tg_status cuda_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {
-    const tg_tensor *const tensors[] = {a->x, a->y, a->weight};
-    return forward(ctx, "rms_norm_forward", tensors, forward_of(a));
+    forward_args f = forward_of(a);
+    const tg_tensor *const tensors[] = {a->x, a->y, a->weight, a->gate, a->scale, a->shift};
+    if (!a->gate && !a->scale)
+        return forward<PLAIN>(ctx, "rms_norm_forward", tensors, f);
+    f.llama = 0;
+    if (a->gate) {
+        f.second = span_of(a->gate);
+        return forward<GATED>(ctx, "rms_norm_forward", tensors, f);
+    }
+    f.scale = span_of(a->scale);
+    f.shift = span_of(a->shift);
+    f.scale_f32 = tg_type_of(a->scale) == TG_F32;
+    f.shift_f32 = a->shift && tg_type_of(a->shift) == TG_F32;
+    f.height = f.rows > 0 ? f.rows / rows_of(a->scale) : 1;
+    return forward<MODULATED>(ctx, "rms_norm_forward", tensors, f);
 }
 
 tg_status cuda_fused_add_rms_norm_forward(tg_ctx *ctx, const tg_fused_add_rms_norm_forward_args *a)
 {
     forward_args f = forward_of(a);
-    f.residual = span_of(a->residual);
+    f.second = span_of(a->residual);
     f.s = span_of(a->s);
     const tg_tensor *const tensors[] = {a->x, a->residual, a->s, a->y, a->weight};
-    return forward(ctx, "fused_add_rms_norm_forward", tensors, f);
+    return forward<FUSED>(ctx, "fused_add_rms_norm_forward", tensors, f);
 }
 
 /* dx = rstd (m - normal mean(m normal)), m = dy (offset + weight), normal = x rstd; dweight = sum
@@ -215,6 +288,8 @@ static tg_status backward(tg_ctx *ctx, const char *op, const ARGS *args, const t
 
 tg_status cuda_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
 {
+    if (a->gate || a->scale)
+        return rms_norm_backward_with(ctx, a);
     return backward(ctx, "rms_norm_backward", a, a->x, NULL);
 }
 

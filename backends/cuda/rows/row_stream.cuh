@@ -108,12 +108,13 @@ template <class T, int K, int TENSORS, int DEPTH = ARE_FEW<K> ? ROWS_AHEAD : 1> 
     }
 };
 
-/* A vector, `offset` added to it, or `missing` where it is absent. A thread that holds FEW or SOME
- * chunks keeps its part for all rows, in shared memory. */
+/* A vector, `offset` added to it, or `missing` where it is absent; times 1 + scale, where that is
+ * given. A thread that holds FEW or SOME chunks keeps its part for all rows, in shared memory. */
 template <class T, int K> struct held_vector {
     static constexpr bool KEPT = ARE_FEW<K>;
     static constexpr int CHUNKS = KEPT ? K * V<T> / 4 : 0; /* of a thread, in shared memory */
     float4 *memory;
+    vector_span scale = {NULL, 0};
 
     __device__ __forceinline__ void begin(const vector_span &v, const team &t, int n, float missing,
                                           float offset, uint4 *shared)
@@ -148,11 +149,28 @@ template <class T, int K> struct held_vector {
     }
 
   private:
-    static __device__ __forceinline__ void read(const vector_span &v, int j, int n, float missing,
-                                                float offset, float (&x)[V<T>])
+    __device__ __forceinline__ void read(const vector_span &v, int j, int n, float missing,
+                                         float offset, float (&x)[V<T>]) const
+    {
+        if (v.data)
+            load_columns(v, j, n, x);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            x[i] = v.data ? x[i] + offset : missing;
+        if (scale.data) {
+            float by[V<T>];
+            load_columns(scale, j, n, by);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                x[i] *= 1 + by[i];
+        }
+    }
+
+    static __device__ __forceinline__ void load_columns(const vector_span &v, int j, int n,
+                                                        float (&x)[V<T>])
     {
         typedef typename element<T>::f32 f32;
-        if (v.data && v.f32) {
+        if (v.f32) {
 #pragma unroll
             for (int i = 0; i < V<T>; i += 4) {
                 float part[4];
@@ -161,12 +179,9 @@ template <class T, int K> struct held_vector {
                 for (int k = 0; k < 4; k++)
                     x[i + k] = part[k];
             }
-        } else if (v.data) {
+        } else {
             widen<T>(load_chunk((const T *)v.data, j, n), x);
         }
-#pragma unroll
-        for (int i = 0; i < V<T>; i++)
-            x[i] = v.data ? x[i] + offset : missing;
     }
 };
 

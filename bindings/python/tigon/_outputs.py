@@ -17,15 +17,19 @@ def main(op, tensors):
     return tensors[name] if name in tensors else next(iter(tensors.values()))
 
 
-def _kind(op, name):
-    """The output's type: its name, or the inputs of which the first that is given has it; none: that of the call."""
-    rule = RULES[op][name]
+def _kind(op, output):
+    """The output's type: its name, or the inputs of which the first that is given has it; none: that of the call. A gradient whose input is
+    not given has the type of one of that shape: dshift that of scale."""
+    rule = output["rule"]
     if rule in ("I64", "STAT"):
         return {"I64": "int64", "STAT": "float32"}[rule]
-    return () if rule in ("T", "FLOAT", "ANY_OF_F32") else (name[1:], "weight", "gamma")
+    if rule in ("T", "FLOAT", "ANY_OF_F32"):
+        return ()
+    alike = [a["name"] for a in SCHEMA[op] if a["kind"] in ("in", "opt") and (a["rule"], a["shape"]) == (rule, output["shape"])]
+    return (output["name"][1:], *alike, "weight", "gamma")
 
 
-KINDS = {op: {a["name"]: _kind(op, a["name"]) for a in args if a["kind"] in ("out", "out_opt")} for op, args in SCHEMA.items()}
+KINDS = {op: {a["name"]: _kind(op, a) for a in args if a["kind"] in ("out", "out_opt")} for op, args in SCHEMA.items()}
 
 
 def _dtype(kind, tensors, first):

@@ -3,18 +3,6 @@
 
 #include "rows/map.h"
 
-typedef struct gates {
-    vf s, rest; /* sigmoid(u) and 1 - sigmoid(u) */
-} gates;
-
-/* exp(-|u|) cannot overflow, 1 + exp(-|u|) lies in [1, 2], and neither result cancels. */
-SIMD_INLINE gates sigmoids(vf u)
-{
-    const vf power = v_exp_nonpositive(v_minus_abs(u));
-    const vf large = v_recip(v_set(1.0f) + power), small = power * large;
-    return (gates){v_if_negative(u, small, large), v_if_negative(u, large, small)};
-}
-
 /* Constants of the loops. */
 typedef struct scales {
     vf gate, down;
@@ -31,8 +19,8 @@ SIMD_INLINE void backward_kernel(const void *by, const vf *in, vf *out)
 {
     const scales *scale = by;
     const vf g = in[0] * scale->down, u = in[1] * scale->gate;
-    const gates sigmoid = sigmoids(u);
-    const vf gs = g * sigmoid.s;
+    const v_logistic sigmoid = v_logistic_of(u);
+    const vf gs = g * sigmoid.value;
     out[0] = gs * (in[2] * scale->gate) * (u * sigmoid.rest + v_set(1.0f));
     out[1] = gs * u;
 }
@@ -70,15 +58,15 @@ SIMD_INLINE void limited_forward(const void *by, const vf *in, vf *out)
 {
     const limits *l = by;
     const limited x = limited_of(l, in[0], in[1]);
-    out[0] = x.u * sigmoids(x.u * l->alpha).s * (x.v * l->scale.down);
+    out[0] = x.u * v_logistic_of(x.u * l->alpha).value * (x.v * l->scale.down);
 }
 
 SIMD_INLINE void limited_backward(const void *by, const vf *in, vf *out)
 {
     const limits *l = by;
     const limited x = limited_of(l, in[1], in[2]);
-    const gates sigmoid = sigmoids(x.u * l->alpha);
-    const vf gs = in[0] * l->scale.down * sigmoid.s;
+    const v_logistic sigmoid = v_logistic_of(x.u * l->alpha);
+    const vf gs = in[0] * l->scale.down * sigmoid.value;
     const vf slope = x.u * (l->alpha * sigmoid.rest) + v_set(1.0f);
     out[0] = v_select(x.gate_beyond, v_set(0.0f), gs * (x.v * l->scale.gate) * slope);
     out[1] = v_select(x.up_beyond, v_set(0.0f), gs * x.u);

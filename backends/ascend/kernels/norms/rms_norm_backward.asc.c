@@ -7,8 +7,12 @@
  * there, too, is the block's sum of dweight. Blocks' sums are added by
  * kernels/sums/partials.asc.c. */
 #include "rms_norm_backward.args.h"
+#include "rms_norm_gated.args.h"
+#include "rms_norm_groups.h"
+#include "rms_norm_modulated.args.h"
 #include "shared/asc_ring.h"
 #include "shared/asc_short.h"
+#include "shared/asc_silu.h"
 
 /* factors: - rstd mean, spread for ASC_BY_ROW; sums: of a row each, of which mean is the part. */
 static inline __aicore__ void rms_norm_spread(__ubuf__ float *factors, __ubuf__ float *sums,

@@ -203,4 +203,6 @@ static inline __aicore__ void ASC_NAME(rms_norm_backward_lines)(
                            ASC_SCRATCH(dweight), columns);
 #include "shared/asc_short.asc.h"
 
+#include "rms_norm_backward_gated.asc.h"
+#include "rms_norm_backward_modulated.asc.h"
 #include "rms_norm_backward_wide.asc.h"

@@ -5,7 +5,11 @@
  * in pieces, once for the sum of squares and once for y: the second time it finds x (fused: s, as
  * it wrote it) in L2. */
 #include "rms_norm_forward.args.h"
+#include "rms_norm_gated.args.h"
+#include "rms_norm_groups.h"
+#include "rms_norm_modulated.args.h"
 #include "shared/asc_short.h"
+#include "shared/asc_silu.h"
 
 /* stat: sums of squares, which become rstd; and rstd spread for ASC_BY_ROW. mean: 1 / columns. */
 static inline __aicore__ void rms_norm_rstd(__ubuf__ float *stat, __ubuf__ float *spread,

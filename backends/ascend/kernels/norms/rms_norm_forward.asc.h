@@ -194,4 +194,6 @@ ASC_NAME(rms_norm_forward_lines)(__ubuf__ float *x, __ubuf__ float *residual, __
      asc_f32(eps), columns, lanes)
 #include "shared/asc_short.asc.h"
 
+#include "rms_norm_forward_gated.asc.h"
+#include "rms_norm_forward_modulated.asc.h"
 #include "rms_norm_forward_wide.asc.h"

@@ -1,0 +1,11 @@
+/* rms_norm.cuh - what the two files of rms_norm share. */
+#ifndef CUDA_RMS_NORM_CUH
+#define CUDA_RMS_NORM_CUH
+
+#include "rows/backward.cuh"
+#include "rows/logistic.cuh"
+
+/* The backward with a gate, or with a scale. */
+tg_status rms_norm_backward_with(tg_ctx *ctx, const tg_rms_norm_backward_args *args);
+
+#endif
