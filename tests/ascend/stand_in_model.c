@@ -8,7 +8,7 @@
 #include "ascsim.h"
 #include "stand_in.h"
 
-/* clang-format off: its two passes disagree */
+/* clang-format off */
 #define FUNCTIONS(X)       \
     X(ascsim_open)         \
     X(ascsim_map)          \
