@@ -128,8 +128,8 @@ static void write_profile(const char *name, uint32_t blocks, const ascsim_time *
     fclose(f);
 }
 
-/* A fault breaks a rule, and the launch fails; questions to a card have some on purpose, and go on as
- * on a card. */
+/* A fault breaks a rule, and the launch fails; questions to a card have some on purpose, and go on
+ * as a card would. */
 static int report_faults(const char *kernel)
 {
     const ascsim_fault *faults;
