@@ -129,8 +129,10 @@ static int fit_call(int call, const char *soc, double us, char facts[TEN_FACTS],
     const char *fact = ten_calls[call].fact, *line = line_of(text, fact, strlen(fact));
     snprintf(before, sizeof before, "%s", facts);
     const search s = {call, soc, before, line ? atof(value_at(line, place)) : 0, us};
-    if (!line || ten_model(call, soc, before, &t))
-        return !line ? 0 : 1;
+    if (!(s.value > 0)) /* a chip that has another's figures */
+        return 0;
+    if (ten_model(call, soc, before, &t))
+        return 1;
     const double error = log(t.us / us);
     if (fabs(error) <= close_enough)
         return 0;
