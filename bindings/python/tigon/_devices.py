@@ -4,8 +4,8 @@ import sys
 
 # What kernels are registered for.
 KEYS = {"cpu": "CPU", "cuda": "CUDA", "npu": "PrivateUse1"}
-# Formats of torch_npu in which elements lie where their strides say: NCHW, NHWC, ND, NCDHW, NCL.
-_PLAIN = (-1, 0, 1, 2, 30, 47)
+# Formats of torch_npu in which elements lie where their strides say: undefined, NCHW, NHWC, ND, NCDHW, NC, NCL.
+_PLAIN = (-1, 0, 1, 2, 30, 35, 47)
 
 
 def rows(x):
