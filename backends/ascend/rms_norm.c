@@ -82,6 +82,12 @@ tg_status ascend_rms_norm_plan(ascend_plan *plan, const tg_ub_kernel *ub, const 
     return choose_groups(plan, groups) ? TG_OK : ascend_choose(plan);
 }
 
+int ascend_rms_norm_fits(const tg_ub_kernel *ub, const tg_tensor *x)
+{
+    ascend_plan plan;
+    return ascend_begin_rows(&plan, ub, x, 0) == TG_OK && ascend_choose(&plan) == TG_OK;
+}
+
 tg_status ascend_rms_norm_plan_groups(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
                                       int64_t height)
 {
@@ -167,7 +173,6 @@ tg_status ascend_fused_add_rms_norm_forward(tg_ctx *ctx,
 /* Wide rows with a gate or a scale are left to others. */
 int ascend_rms_norm_forward_accepts(const tg_rms_norm_forward_args *args)
 {
-    const int64_t n = tg_rows_of(args->x).n;
-    return (!args->gate || n <= RMS_NORM_GATED_MOST) &&
-           (!args->scale || n <= RMS_NORM_MODULATED_MOST);
+    return (!args->gate || ascend_rms_norm_fits(&ascend_ub_rms_norm[GATED], args->x)) &&
+           (!args->scale || ascend_rms_norm_fits(&ascend_ub_rms_norm[MODULATED], args->x));
 }

@@ -27,6 +27,9 @@ typedef struct rms_norm_groups {
 tg_status ascend_rms_norm_plan(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
                                const tg_tensor *weight, rms_norm_groups groups, int *wide);
 
+/* 1 if a row of x fits UB with all that the kernel keeps beside it. */
+int ascend_rms_norm_fits(const tg_ub_kernel *ub, const tg_tensor *x);
+
 /* Whole rows, no more at a time than a group has. */
 tg_status ascend_rms_norm_plan_groups(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
                                       int64_t height);

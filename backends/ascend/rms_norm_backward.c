@@ -147,7 +147,7 @@ tg_status ascend_fused_add_rms_norm_backward(tg_ctx *ctx,
 /* Wide rows with a gate or a scale are left to others. */
 int ascend_rms_norm_backward_accepts(const tg_rms_norm_backward_args *args)
 {
-    const int64_t n = tg_rows_of(args->x).n;
-    return (!args->gate || n <= RMS_NORM_GATED_MOST) &&
-           (!args->scale || n <= RMS_NORM_MODULATED_MOST);
+    const tg_ub_kernel *ub = ascend_ub_rms_norm_backward;
+    return (!args->gate || ascend_rms_norm_fits(&ub[GATED], args->x)) &&
+           (!args->scale || ascend_rms_norm_fits(&ub[MODULATED], args->x));
 }

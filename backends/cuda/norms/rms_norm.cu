@@ -67,6 +67,23 @@ template <class T, int K, int FORM> struct forward_rows {
     int64_t end; /* of the team's rows */
 };
 
+/* v becomes what T holds of its sum with the residual, which goes to s; returns that as it lies
+ * there. */
+template <class T>
+__device__ __forceinline__ uint4 add_chunk(const uint4 &residual, T *s, int j, int n,
+                                           float (&v)[V<T>])
+{
+    float more[V<T>];
+    widen<T>(residual, more);
+#pragma unroll
+    for (int i = 0; i < V<T>; i++)
+        v[i] += more[i];
+    const uint4 raw = narrow<T>(v);
+    store_chunk(s, j, n, v);
+    widen<T>(raw, v);
+    return raw;
+}
+
 template <class T, int K, int FORM>
 __global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_FEW<K> ? 2 : 1)
     rms_norm_kernel(const forward_args a)
@@ -87,14 +104,8 @@ __global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_
             float v[V<T>];
             widen<T>(rows.in.now[0].chunk(x, k, j, a.n), v);
             if constexpr (FORM == FUSED) {
-                float more[V<T>];
-                widen<T>(rows.in.now[1].chunk(second, k, j, a.n), more);
-#pragma unroll
-                for (int i = 0; i < V<T>; i++)
-                    v[i] += more[i];
-                const uint4 raw = narrow<T>(v);
-                store_chunk(s, j, a.n, v);
-                widen<T>(raw, v);
+                const uint4 raw =
+                    add_chunk<T>(rows.in.now[1].chunk(second, k, j, a.n), s, j, a.n, v);
                 if (K > 0)
                     rows.in.now[0].raw[k] = raw;
             }
@@ -153,13 +164,7 @@ template <int FORM, int COUNT>
 static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *const (&tensors)[COUNT],
                          const forward_args &a)
 {
-    return on_rows(ctx, op, tensors[0], [&](const cuda_call &call) {
-        by_layout(tensors, [&](auto e) {
-            using T = decltype(e);
-            static kernel_room known[WAYS];
-            launch_forward<T>(call, a, kernels_of<T, FORM>(), known);
-        });
-    });
+    return run_forward(ctx, op, tensors, a, [](auto e) { return kernels_of<decltype(e), FORM>(); });
 }
 
 /* What both operators have. Without a weight there is no offset either. */

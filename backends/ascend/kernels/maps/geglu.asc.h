@@ -75,7 +75,7 @@ static inline __aicore__ void ASC_NAME(geglu_product)(const gelu_fit *fit, int64
                     ASC_SCRATCH(h), ASC_SCRATCH(r), n)
 #include "shared/asc_flat.asc.h"
 
-#define ASC_PAIRS ASC_NAME(geglu_forward_pairs)
+#define ASC_PAIRS(step) ASC_NAME(geglu_forward_pairs##step)
 #define ASC_PAIRS_ARGS GEGLU_FORWARD_PAIRS
 #define ASC_PAIRS_BEGIN GEGLU_FIT(forward)
 #define ASC_PAIRS_WRITES ASC_WRITE(y, first)
@@ -86,7 +86,7 @@ static inline __aicore__ void ASC_NAME(geglu_product)(const gelu_fit *fit, int64
 #include "shared/asc_pairs.asc.h"
 
 /* dup is left in scratch until up has been used. */
-#define ASC_PAIRS ASC_NAME(geglu_backward_pairs)
+#define ASC_PAIRS(step) ASC_NAME(geglu_backward_pairs##step)
 #define ASC_PAIRS_ARGS GEGLU_BACKWARD_PAIRS
 #define ASC_PAIRS_BEGIN GEGLU_FIT(backward)
 #define ASC_PAIRS_READS ASC_READ(dy)

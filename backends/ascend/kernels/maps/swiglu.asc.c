@@ -106,6 +106,40 @@ static inline __aicore__ void swiglu_clamp(__ubuf__ float *c, __ubuf__ float *v,
     ASC_THEN();
 }
 
+/* y = c times h twice. */
+static inline __aicore__ void swiglu_again(__ubuf__ float *y, __ubuf__ float *c, __ubuf__ float *h,
+                                           uint32_t n)
+{
+    asc_mul(y, y, c, n);
+    ASC_THEN();
+    asc_mul(y, y, h, n);
+    ASC_THEN();
+    asc_mul(y, y, h, n);
+    ASC_THEN();
+}
+
+/* dgate = slope, dup = value, each 0 where its operand is beyond the limit; without one a and u are
+ * not looked at. a, u: as swiglu_clamp() leaves them, used up; dgate may be a, dup a or u. */
+static inline __aicore__ void swiglu_leave(__ubuf__ float *dgate, __ubuf__ float *dup,
+                                           __ubuf__ float *slope, __ubuf__ float *value,
+                                           __ubuf__ float *a, __ubuf__ float *u, int limited,
+                                           uint32_t n)
+{
+    if (!limited) {
+        asc_mul_scalar(dgate, slope, 1.0f, n);
+        asc_mul_scalar(dup, value, 1.0f, n);
+        ASC_THEN();
+        return;
+    }
+    asc_mul(a, a, slope, n);
+    asc_mul(u, u, value, n);
+    ASC_THEN();
+    asc_sub(dgate, slope, a, n);
+    ASC_THEN();
+    asc_sub(dup, value, u, n);
+    ASC_THEN();
+}
+
 /* As asc_silu_gradients(), with s = s(t), t = alpha a:
  *   d(a s)/da = s (1 + t (1 - s)) = h h (d + t k) / d^2.
  * dgate may be g or a, dup may be a or u; c, v: scratch as well. */
@@ -140,14 +174,8 @@ swiglu_limited_gradients(__ubuf__ float *dgate, __ubuf__ float *dup, __ubuf__ fl
     ASC_THEN();
     asc_exp(k, k, n);
     ASC_THEN();
-    if (y) {
-        asc_mul(y, y, c, n);
-        ASC_THEN();
-        asc_mul(y, y, k, n);
-        ASC_THEN();
-        asc_mul(y, y, k, n);
-        ASC_THEN();
-    }
+    if (y)
+        swiglu_again(y, c, k, n);
     asc_mul(h, k, k, n);
     asc_mul(g, g, k, n);
     ASC_THEN();
@@ -170,22 +198,9 @@ swiglu_limited_gradients(__ubuf__ float *dgate, __ubuf__ float *dup, __ubuf__ fl
         asc_div(y, y, h, n);
     asc_mul(e, h, h, n);
     ASC_THEN();
-    if (!limited) {
-        asc_div(dgate, v, e, n);
-        ASC_THEN();
-        asc_mul_scalar(dup, k, 1.0f, n);
-        ASC_THEN();
-        return;
-    }
-    asc_div(h, v, e, n);
-    asc_mul(u, u, k, n);
+    asc_div(h, v, e, n); /* of gate */
     ASC_THEN();
-    asc_mul(a, a, h, n);
-    ASC_THEN();
-    asc_sub(dgate, h, a, n);
-    ASC_THEN();
-    asc_sub(dup, k, u, n);
-    ASC_THEN();
+    swiglu_leave(dgate, dup, h, k, a, u, limited, n);
 }
 
 #define ASC_TEMPLATE "maps/swiglu.asc.h"

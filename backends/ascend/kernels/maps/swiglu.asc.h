@@ -57,14 +57,14 @@
 #define ASC_FLAT_TILE SWIGLU_LIMITED_GRADIENTS(dgate32, dup32, y32, gate32, up32)
 #include "shared/asc_flat.asc.h"
 
-#define ASC_PAIRS ASC_NAME(swiglu_forward_pairs)
+#define ASC_PAIRS(step) ASC_NAME(swiglu_forward_pairs##step)
 #define ASC_PAIRS_ARGS SWIGLU_FORWARD_PAIRS
 #define ASC_PAIRS_WRITES ASC_WRITE(y, first)
 #define ASC_PAIRS_TILE \
     swiglu_limited_tile(y32, first, second, ASC_SCRATCH(h), ASC_SCRATCH(e), SWIGLU_LIMITS_GIVEN, n)
 #include "shared/asc_pairs.asc.h"
 
-#define ASC_PAIRS ASC_NAME(swiglu_backward_pairs)
+#define ASC_PAIRS(step) ASC_NAME(swiglu_backward_pairs##step)
 #define ASC_PAIRS_ARGS SWIGLU_BACKWARD_PAIRS
 #define ASC_PAIRS_READS ASC_READ(dy)
 #define ASC_PAIRS_WRITES ASC_WRITE(y, ASC_SCRATCH(result))

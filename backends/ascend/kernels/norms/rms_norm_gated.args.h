@@ -4,9 +4,6 @@
 
 #include "shared/asc_args.h"
 
-/* Of wider rows not one fits the UB of every chip with all that goes with it. */
-enum { RMS_NORM_GATED_MOST = 2816 };
-
 /* Whole rows. Steps: 0 copy in, 1 widen, 2 squares, 3 sums, 4 normalise, 5 gate, 6 copy out. mean:
  * 1 / columns. For f32 the buffers copied into serve as x32 and z32, and q is y. */
 #define RMS_NORM_GATED_FORWARD(X)                                                               \

@@ -5,9 +5,6 @@
 
 #include "shared/asc_args.h"
 
-/* Of wider rows not one fits the UB of every chip with all that goes with it. */
-enum { RMS_NORM_MODULATED_MOST = 3456 };
-
 /* Whole rows; a tile's are of one group, which has `height`. mean: 1 / columns. Steps: 0 copy in, 1
  * widen, 2 squares, 3 sums, 4 normalise, 5 scale and shift, 6 copy out. For f32 x32 is x, and q is
  * y. factor: weight (1 + scale). */
