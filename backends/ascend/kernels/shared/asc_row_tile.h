@@ -169,7 +169,28 @@ typedef struct asc_row_sums {
     int step;
 } asc_row_sums;
 
-/* `count` of them, of tiles of the same shape, side by side. */
+/* Sums of `width` neighbours, a power of two, of rows without gaps: all rows side by side, eights
+ * and then pairs, in the order of the tree. `to`: the last ones go there. */
+static inline __aicore__ void asc_fold_packed(__ubuf__ float *to, asc_row_sums s, int64_t rows,
+                                              int64_t width)
+{
+    while (width > 1) {
+        const int64_t by = width >= 8 ? 8 : 2;
+        __ubuf__ float *next = width == by ? to : s.a;
+        if (by == 8)
+            asc_datablock_reduce_sum(next, s.src, (uint32_t)(rows * width));
+        else
+            asc_pair_reduce_sum(next, s.src, (uint32_t)(rows * width));
+        ASC_THEN();
+        s.src = next;
+        s.a = s.b;
+        s.b = next;
+        width /= by;
+    }
+}
+
+/* `count` of them, of tiles of the same shape, side by side. A repeat that adds up one row takes as
+ * long as seven that add up eights of all lanes. */
 static inline __aicore__ void asc_sum_rows_of(asc_row_sums *s, int count, int64_t rows,
                                               int64_t pitch, int64_t width)
 {
@@ -186,9 +207,16 @@ static inline __aicore__ void asc_sum_rows_of(asc_row_sums *s, int count, int64_
         pitch = dst_pitch;
         width = eighth;
     }
+    const int packs = width == pitch && (width & (width - 1)) == 0 && s[0].step == 1;
+    const int64_t packed = packs ? rows / 32 * 32 : 0; /* whole repeats to the last step */
+    for (int i = 0; i < count && packed; i++)
+        asc_fold_packed(s[i].sums, s[i], packed, width);
+    if (rows == packed)
+        return;
     asc_mask_lanes(width);
     for (int i = 0; i < count; i++)
-        asc_repeat_reduce_sum(s[i].sums, s[i].src, (uint8_t)rows, (uint16_t)s[i].step, 1,
+        asc_repeat_reduce_sum(s[i].sums + packed * s[i].step, s[i].src + packed * pitch,
+                              (uint8_t)(rows - packed), (uint16_t)s[i].step, 1,
                               (uint16_t)(pitch / 8));
     ASC_THEN();
 }
