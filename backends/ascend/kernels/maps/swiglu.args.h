@@ -5,8 +5,8 @@
 
 #include "shared/asc_args.h"
 
-/* Steps: 0 copy in, 1 scale (and widen), 2 exponents, 3 products, 4 quotient, 5 copy out. For f32
- * the buffers copied into serve as gate32 and up32. */
+/* Steps: 0 copy in, 1 widen, 2 exponents, 3 quotient, 4 products, 5 copy out. y lies where gate
+ * was; for f32 gate serves as gate32. */
 #define SWIGLU_FORWARD(X)                                                                          \
     X(TENSOR, gate, ASC_T)                                                                         \
     X(TENSOR, up, ASC_T)                                                                           \
@@ -14,13 +14,11 @@
     X(GRID, rows, columns, tile_rows, tile_columns)                                                \
     X(F32, gate_multiplier)                                                                        \
     X(F32, down_multiplier)                                                                        \
-    X(BUFFER, gate, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
-    X(BUFFER, up, .to = 3, .copies = 2, .bank = TG_UB_BANK_HIGH)                                   \
-    X(BUFFER, y, .from = 4, .to = 5, .copies = 2)                                                  \
+    X(BUFFER, up, .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH)                                   \
+    X(BUFFER, gate, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
-    X(BUFFER, up32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
-    X(BUFFER, h, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH)                          \
-    X(BUFFER, e, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_HIGH)
+    X(BUFFER, e, .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_LOW)                           \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH)
 
 #define SWIGLU_GRADIENTS(X) \
     X(TENSOR, dy, ASC_T)    \

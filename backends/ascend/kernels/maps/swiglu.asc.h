@@ -1,13 +1,6 @@
 /* swiglu.asc.h - the kernels of one type; see asc_each_type.h. */
 
-#define ASC_FLAT ASC_NAME(swiglu_forward)
-#define ASC_FLAT_ARGS SWIGLU_FORWARD
-#define ASC_FLAT_READS ASC_READ(gate) ASC_READ(up)
-#define ASC_FLAT_WRITES ASC_WRITE(y, gate32)
-#define ASC_FLAT_TILE                                                                             \
-    asc_silu_product(y32, gate32, up32, ASC_SCRATCH(h), ASC_SCRATCH(e), asc_f32(gate_multiplier), \
-                     asc_f32(down_multiplier), n)
-#include "shared/asc_flat.asc.h"
+#include "swiglu_forward.asc.h"
 
 #define ASC_FLAT ASC_NAME(swiglu_backward)
 #define ASC_FLAT_ARGS SWIGLU_BACKWARD
