@@ -104,12 +104,33 @@ static double part_of(const group_shape *s)
     return 1.0 / (double)(s->width * s->lines * s->n);
 }
 
-/* ---- groups that fit whole, several in a tile ---- */
-
 static int64_t ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
+
+/* Blocks that a group of the forward is shared out to, so that all cores have about as much to do:
+ * those that take the least time, which is counted in elements. */
+static int64_t shares_of(const ascend_plan *plan, const group_shape *s)
+{
+    enum { BLOCK = 4000, LAUNCH = 32000 }; /* that a block's own time is worth, and a launch's */
+    const tg_ub_layout *layout = &plan->layout;
+    const int64_t tiles = layout->row_tiles * layout->column_tiles * (s->lines == 1 ? 1 : s->width);
+    const int64_t tile = layout->tile_rows * layout->tile_columns;
+    int64_t best = 1, least = INT64_MAX;
+    for (int64_t shares = 1; shares <= GROUP_NORM_SHARES && shares <= tiles; shares++) {
+        const int64_t turns = ceil_div(s->batches * s->groups * shares, plan->problem.cores);
+        const int64_t time =
+            turns * (ceil_div(tiles, shares) * tile + BLOCK) + (shares > 1 ? LAUNCH : 0);
+        if (time < least) {
+            least = time;
+            best = shares;
+        }
+    }
+    return best;
+}
+
+/* ---- groups that fit whole, several in a tile ---- */
 
 /* How batches of groups are cut (GROUP_NORM_ROWS). */
 typedef struct strips {
@@ -270,7 +291,21 @@ tg_status ascend_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_arg
     if (fits)
         return ASCEND_LAUNCH(ctx, &plan, group_norm_forward_rows, FORWARD_GIVEN, STRIPS_GIVEN);
     ASCEND_TRY(choose(&plan, &ascend_ub_group_norm[FORWARD], a->x, &s));
-    return ASCEND_LAUNCH(ctx, &plan, group_norm_forward, FORWARD_GIVEN);
+    const int64_t shares = shares_of(&plan, &s), units = s.batches * s.groups * shares;
+    const int64_t cores = plan.problem.cores;
+    const size_t bytes = (size_t)(3 * s.batches * s.groups * GROUP_NORM_SHARES) * sizeof(float);
+    void *memory = NULL;
+    if (shares > 1) {
+        ASCEND_TRY(ascend_scratch(ctx, bytes, &memory));
+        plan.layout.blocks = units < cores ? units : cores;
+    }
+    const ascend_memory parts = {memory, memory ? bytes : 0};
+#define SHARES_GIVEN FORWARD_GIVEN, .parts = &parts, .shares = shares
+    if (shares > 1)
+        ASCEND_TRY(
+            ASCEND_LAUNCH(ctx, &plan, group_norm_forward, SHARES_GIVEN, .sums = 1, .writes = 0));
+    return ASCEND_LAUNCH(ctx, &plan, group_norm_forward, SHARES_GIVEN, .sums = shares == 1,
+                         .writes = 1);
 }
 
 tg_status ascend_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)

@@ -30,18 +30,29 @@
     X(I64, bias_f32)                \
     X(F32, eps)
 
-/* Steps: 0 copy in, 1 widen, 2 moments, 3 normalise, 4 copy out. Of two sources of one instruction
+enum { GROUP_NORM_SHARES = 8 }; /* at most */
+
+/* The tiles of a group go to `shares` blocks. One share: its sums are made, and y. Of several a
+ * launch makes `sums`, and the next one, which `writes`, y. parts [3, groups of all batches,
+ * GROUP_NORM_SHARES]: of each share the mean, the squares of what is left of it, and how many
+ * elements it has.
+ * Steps: 0 copy in, 1 widen, 2 moments, 3 normalise, 4 copy out. Of two sources of one instruction
  * one lies LOW, one HIGH. */
 #define GROUP_NORM_FORWARD(X)                                                                   \
     GROUP_NORM_FORWARD_GIVEN(X)                                                                 \
     GROUP_NORM_SHAPE(X)                                                                         \
+    X(MEMORY, parts, float)                                                                     \
+    X(I64, shares)                                                                              \
+    X(I64, sums)                                                                                \
+    X(I64, writes)                                                                              \
     X(BUFFER, x, .to = 3, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, y, .from = 3, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                       \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
     X(BUFFER, q, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_LOW)                        \
-    X(BUFFER, eighth, .bytes = 4, .every = 8, .from = 2, .to = 2)                               \
-    X(BUFFER, rest, .bytes = 4, .every = 64, .from = 2, .to = 2)                                \
-    X(BUFFER, values, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                           \
+    X(BUFFER, lanes_of_sums, .per = TG_UB_FIXED, .bytes = 1024, .to = TG_UB_LAST)               \
+    X(BUFFER, lanes_of_tile, .per = TG_UB_FIXED, .bytes = 1024, .to = TG_UB_LAST)               \
+    X(BUFFER, lanes_of_squares, .per = TG_UB_FIXED, .bytes = 1024, .to = TG_UB_LAST)            \
+    X(BUFFER, share, .per = TG_UB_FIXED, .bytes = 96, .to = TG_UB_LAST, .copies = 2)            \
     X(BUFFER, weight, .per = TG_UB_ROW, .bytes = 4, .to = 3, .copies = 2)                       \
     X(BUFFER, bias, .per = TG_UB_ROW, .bytes = 4, .to = 3, .copies = 2)                         \
     X(BUFFER, wide, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                             \

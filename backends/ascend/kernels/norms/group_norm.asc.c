@@ -5,10 +5,11 @@
  *   dweight = sum of dy n,   dbias = sum of dy, of each channel.
  * Arithmetic is f32 in UB.
  *
- * A group is a block's. It is gone through twice in tiles of several lines or of pieces of one: the
- * second time they are found in L2. A channel's sums of a batch are written to memory, where
- * kernels/sums/partials.asc.c adds those of all batches in their order. Groups that fit in UB have
- * kernels of their own, group_norm_rows.asc.c. */
+ * A group is a block's, or of the forward several blocks' where there are few. It is gone through
+ * twice in tiles of several lines or of pieces of one: the second time they are found in L2. Sums
+ * of the forward are kept as lanes until its last tile. A channel's sums of a batch are written to
+ * memory, where kernels/sums/partials.asc.c adds those of all batches in their order. Groups that
+ * fit in UB have kernels of their own, group_norm_rows.asc.c. */
 #include "group_norm.args.h"
 #include "norm.h"
 
@@ -80,6 +81,7 @@ enum {
     GROUP_NORM_RSTDS = 128,
     GROUP_NORM_EIGHTH = 192,
     GROUP_NORM_REST = 256,
+    GROUP_NORM_FIRST = 320, /* of the forward: room for 192 */
     GROUP_NORM_OF_ONE = 320,
     GROUP_NORM_OF_NORMAL = 384
 };
@@ -103,27 +105,146 @@ static inline __aicore__ void group_norm_add(__ubuf__ float *numbers, int place,
     ASC_THEN();
 }
 
-/* q = x - the mean of the first tile, and the sums of x and of q^2 of all so far. x is used
- * up; values: scratch. */
-static inline __aicore__ void group_norm_moments(const norm_rows *r, __ubuf__ float *numbers,
-                                                 __ubuf__ float *x, __ubuf__ float *q,
-                                                 __ubuf__ float *values, int first,
-                                                 const group_norm_tile *t)
+/* A share of a group: its tiles from `begin` to `end`, and of those so far how many elements they
+ * have and, as ASC_SUM_LANES each, the sums of x, those of one tile first, so that no number is
+ * added to many, and of q^2, where q = x - the mean of the first tile. */
+typedef struct group_norm_share {
+    __ubuf__ float *sums, *of_tile, *squares;
+    int64_t begin, end, elements;
+} group_norm_share;
+
+static inline __aicore__ void group_norm_enter(group_norm_share *s, int64_t tiles, int64_t share,
+                                               int64_t shares)
 {
-    asc_sum_rows(values, x, t->rows, t->pitch, t->columns, r->eighth, r->rest);
-    group_norm_add(numbers, GROUP_NORM_SUM, values, t->rows, first);
-    if (first) {
-        asc_mul_scalar(r->mean, r->sum, 1.0f / (float)(t->rows * t->columns), 1);
-        ASC_THEN();
-        asc_spread(r->means, r->mean, 1);
-        ASC_THEN();
+    s->begin = tiles * share / shares;
+    s->end = tiles * (share + 1) / shares;
+    s->elements = 0;
+}
+
+/* lanes += the columns of a tile. ASC_THEN() is left to the caller. */
+static inline __aicore__ void group_norm_gather(__ubuf__ float *lanes, __ubuf__ float *x,
+                                                const group_norm_tile *t)
+{
+    const int together = t->columns == t->pitch;
+    const int64_t rows = together ? 1 : t->rows, width = together ? t->rows * t->pitch : t->columns;
+    for (int64_t r = 0; r < rows; r++) {
+        if (r > 0)
+            ASC_THEN();
+        asc_add_to_lanes(lanes, x + r * t->pitch, width);
     }
+}
+
+static inline __aicore__ void group_norm_sum_lanes(__ubuf__ float *numbers, int place,
+                                                   __ubuf__ float *lanes)
+{
+    asc_sum_rows(numbers + place, lanes, 1, ASC_SUM_LANES, ASC_SUM_LANES,
+                 numbers + GROUP_NORM_EIGHTH, numbers + GROUP_NORM_REST);
+}
+
+/* The first tile of a share: its sums begin, and r->mean is the mean of the tile. */
+static inline __aicore__ void group_norm_begin(const norm_rows *r, const group_norm_share *s,
+                                               __ubuf__ float *numbers, __ubuf__ float *x,
+                                               const group_norm_tile *t)
+{
+    asc_duplicate(s->sums, 0.0f, ASC_SUM_LANES);
+    asc_duplicate(s->of_tile, 0.0f, ASC_SUM_LANES);
+    asc_duplicate(s->squares, 0.0f, ASC_SUM_LANES);
+    ASC_THEN();
+    group_norm_gather(s->of_tile, x, t);
+    ASC_THEN();
+    group_norm_sum_lanes(numbers, GROUP_NORM_SUM, s->of_tile);
+    asc_mul_scalar(r->mean, r->sum, 1.0f / (float)(t->rows * t->columns), 1);
+    ASC_THEN();
+    asc_spread(r->means, r->mean, 1);
+    ASC_THEN();
+}
+
+/* Adds a tile to its sums; x is used up. */
+static inline __aicore__ void group_norm_moments(const norm_rows *r, group_norm_share *s,
+                                                 __ubuf__ float *numbers, __ubuf__ float *x,
+                                                 __ubuf__ float *q, const group_norm_tile *t)
+{
+    if (s->elements == 0)
+        group_norm_begin(r, s, numbers, x, t);
+    else
+        group_norm_gather(s->of_tile, x, t);
+    s->elements += t->rows * t->columns;
     ASC_BY_ONE(asc_sub, q, x, r->means, t->rows, t->pitch);
     ASC_THEN();
     asc_mul(x, q, q, (uint32_t)(t->rows * t->pitch));
+    asc_add(s->sums, s->sums, s->of_tile, ASC_SUM_LANES);
     ASC_THEN();
-    asc_sum_rows(values, x, t->rows, t->pitch, t->columns, r->eighth, r->rest);
-    group_norm_add(numbers, GROUP_NORM_SQUARES, values, t->rows, first);
+    asc_duplicate(s->of_tile, 0.0f, ASC_SUM_LANES);
+    group_norm_gather(s->squares, x, t);
+    ASC_THEN();
+}
+
+/* The two sums of all its tiles. */
+static inline __aicore__ void group_norm_add_up(const group_norm_share *s, __ubuf__ float *numbers)
+{
+    group_norm_sum_lanes(numbers, GROUP_NORM_SUM, s->sums);
+    group_norm_sum_lanes(numbers, GROUP_NORM_SQUARES, s->squares);
+}
+
+/* Where a group's numbers are, but for mean and rstd. */
+static inline __aicore__ norm_rows group_norm_rows_at(__ubuf__ float *numbers)
+{
+    norm_rows r = {0};
+    r.sum = numbers + GROUP_NORM_SUM;
+    r.squares = numbers + GROUP_NORM_SQUARES;
+    r.piece = numbers + GROUP_NORM_PIECE;
+    r.means = numbers + GROUP_NORM_MEANS;
+    r.rstds = numbers + GROUP_NORM_RSTDS;
+    return r;
+}
+
+/* Places of a share's numbers, or of all shares' of a group: see group_norm.args.h. */
+enum { GROUP_NORM_OWN_MEAN = 0, GROUP_NORM_OWN_SQUARES = 8, GROUP_NORM_OWN_COUNT = 16 };
+
+/* A share's numbers of its sums: with the mean m of its own, squares of x - m. */
+static inline __aicore__ void group_norm_leave(__ubuf__ float *to, const norm_rows *r,
+                                               const group_norm_share *s)
+{
+    const float elements = (float)s->elements;
+    asc_mul_scalar(to + GROUP_NORM_OWN_MEAN, r->sum, 1.0f / elements, 1);
+    asc_duplicate(to + GROUP_NORM_OWN_COUNT, elements, 1);
+    ASC_THEN();
+    asc_sub(r->piece, to + GROUP_NORM_OWN_MEAN, r->mean, 1);
+    ASC_THEN();
+    asc_mul(r->piece, r->piece, r->piece, 1);
+    ASC_THEN();
+    asc_mul_scalar(r->piece, r->piece, elements, 1);
+    ASC_THEN();
+    asc_sub(r->squares, r->squares, r->piece, 1);
+    ASC_THEN();
+    asc_max_scalar(to + GROUP_NORM_OWN_SQUARES, r->squares, 0.0f, 1);
+}
+
+/* mean, rstd and their blocks, of the numbers of all shares of a group, which are used up. */
+static inline __aicore__ void group_norm_join(const norm_rows *r, __ubuf__ float *numbers,
+                                              __ubuf__ float *of, float part, float eps)
+{
+    __ubuf__ float *mean = of + GROUP_NORM_OWN_MEAN, *squares = of + GROUP_NORM_OWN_SQUARES;
+    __ubuf__ float *count = of + GROUP_NORM_OWN_COUNT, *some = numbers + GROUP_NORM_FIRST;
+    asc_mul(some, mean, count, GROUP_NORM_SHARES);
+    ASC_THEN();
+    group_norm_total(numbers, GROUP_NORM_SUM, some, GROUP_NORM_SHARES);
+    asc_mul_scalar(r->mean, r->sum, part, 1);
+    ASC_THEN();
+    asc_spread(r->means, r->mean, 1);
+    ASC_THEN();
+    asc_sub(mean, mean, r->means, GROUP_NORM_SHARES);
+    ASC_THEN();
+    asc_mul(mean, mean, mean, GROUP_NORM_SHARES);
+    ASC_THEN();
+    asc_mul(mean, mean, count, GROUP_NORM_SHARES);
+    ASC_THEN();
+    asc_add(some, squares, mean, GROUP_NORM_SHARES);
+    ASC_THEN();
+    group_norm_total(numbers, GROUP_NORM_SQUARES, some, GROUP_NORM_SHARES);
+    asc_mul_scalar(r->rstd, r->squares, part, 1);
+    ASC_THEN();
+    asc_rstd(r->rstd, r->rstds, 1, eps);
 }
 
 /* dst = src times one value, `by` its block; n values. */
@@ -136,6 +257,17 @@ static inline __aicore__ void group_norm_times(__ubuf__ float *dst, __ubuf__ flo
     asc_set_mask_norm();
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
 }
+
+/* A call of the forward, of one type of data, as its steps see it. */
+typedef struct group_norm_call {
+    __gm__ char *x, *y;
+    __gm__ void *weight, *bias;
+    __gm__ float *mean, *rstd, *parts;
+    int64_t x_line, y_line, weight_f32, bias_f32, all, shares; /* all: groups of all batches */
+    int64_t x_at, y_at, weight_at, bias_at, share_at;
+    __ubuf__ float *x32, *q, *scales, *shifts, *wide, *numbers;
+    int step;
+} group_norm_call;
 
 #define ASC_TEMPLATE "norms/group_norm.asc.h"
 #include "shared/asc_each_type.h"
