@@ -12,8 +12,9 @@
  * dweight, read and written with each, take longer than the products. */
 enum { CPU_BYTES = 56 << 20, PROCESSOR_BYTES = 16 << 20, DEVICE_BYTES = 1 << 30 };
 
-/* Where losses run beside products: so many chunks at least, if they have so many rows; and so many
- * rows in a part of one, which are shared out among many cores. */
+/* Where losses run beside products: so many chunks at least, if they have so many rows; so many
+ * rows in each where there are no gradients, for which a chunk costs more; and so many rows in a
+ * part of one, which are shared out among many cores. */
 enum { BESIDE_CHUNKS = 2, BESIDE_ROWS = 512, PART_ROWS = 256 };
 
 static int64_t chunks_of(int64_t rows, int64_t row_bytes, int64_t bytes)
@@ -51,9 +52,11 @@ static void cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
     int64_t count = chunks_of(rows, row_bytes, bytes ? bytes : suits);
     const int several = count > 1 || (!bytes && rows >= BESIDE_CHUNKS * BESIDE_ROWS &&
                                       rows * row_bytes + sums_bytes(l, l->dweight) <= DEVICE_BYTES);
-    l->beside = several && (l->dx || l->dweight) && tg_has_side(l->ctx, l->x);
+    l->beside = several && tg_has_side(l->ctx, l->x);
     if (l->beside) {
         count = chunks_of(rows, 2 * row_bytes, bytes ? bytes : suits);
+        const int64_t least = l->dx || l->dweight ? BESIDE_CHUNKS : rows / BESIDE_ROWS;
+        count = count < least ? least : count;
         count = count < BESIDE_CHUNKS ? BESIDE_CHUNKS : count;
     } else if (count > 1 && !bytes && rows * row_bytes <= suits + sums_bytes(l, l->dweight)) {
         count = 1; /* which takes no more than several and their sums */

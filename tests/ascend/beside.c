@@ -74,6 +74,33 @@ static void check_paired(tg_ctx *ctx, int jsd)
            CHUNKS);
 }
 
+/* Without gradients a loss runs beside the next chunk's product: of so many classes that its kernel
+ * is the one that products have. */
+static void check_without_gradients(tg_ctx *ctx)
+{
+    enum { CLASSES = 33000 };
+    static uint16_t x[BT * H], weight[CLASSES * H];
+    static float sum;
+    static int64_t target[BT];
+    int64_t of_x[] = {BT, H}, of_weight[] = {CLASSES, H};
+    tg_tensor tx = tg_tensor_of(x, TG_BF16, 2, of_x),
+              tw = tg_tensor_of(weight, TG_BF16, 2, of_weight);
+    tg_tensor tt = tg_tensor_of(target, TG_I64, 1, of_x), tl = tg_tensor_of(&sum, TG_F32, 0, NULL);
+    beside_cross_entropy = 0;
+    EXPECT(tg_fused_linear_cross_entropy_forward(
+               ctx,
+               &(tg_fused_linear_cross_entropy_forward_args){
+                   .x = &tx,
+                   .weight = &tw,
+                   .target = &tt,
+                   .loss = &tl,
+                   .chunk_bytes = (int64_t)2 * (BT / CHUNKS) * CLASSES * 4}) == TG_OK,
+           "%s", tg_last_error());
+    EXPECT(beside_cross_entropy == CHUNKS - 1,
+           "without gradients: %d products with a loss beside them, expected %d",
+           beside_cross_entropy, CHUNKS - 1);
+}
+
 /* One launch, and nothing of an earlier call before it. */
 static void check_nothing_left(tg_ctx *ctx, int n)
 {
@@ -147,6 +174,7 @@ int main(void)
         check_failures(ctx, jsd);
         check_paired(ctx, jsd);
     }
+    check_without_gradients(ctx);
     tg_ctx_destroy(ctx);
     check_contexts_end();
     tg_npu_watch(NULL, NULL);
