@@ -1,15 +1,6 @@
 /* cross_entropy as an eager framework runs it: log_softmax and nll_loss from elementary steps in
  * f32, and the backward of each, with the optional terms as further steps. */
-#include <math.h>
-
-#include "eager.h"
-
-typedef struct ce_options {
-    int64_t ignore_index, reduction;
-    double smoothing, z, softcap; /* softcap 0: none */
-    double grad_scale;
-    int64_t token_scaling;
-} ce_options;
+#include "cross_entropy.h"
 
 /* Of the argument struct of either direction. */
 #define CE_OPTIONS(a)                                                                   \
@@ -21,13 +12,6 @@ typedef struct ce_options {
 
 /* The targets that a mean counts. */
 #define CE_COUNTED(a) ((a)->batch_target ? (a)->batch_target : (a)->target)
-
-/* Over all rows; 1/D and 1/n are 1 unless TG_MEAN. */
-typedef struct ce_counts {
-    int64_t n;            /* rows not ignored */
-    double per_ce, per_z; /* 1/D, 1/n */
-    double class_weights; /* sum over the classes */
-} ce_counts;
 
 static ce_counts count(const ce_options *o, const tg_tensor *counted, const float *weight,
                        int64_t classes)
@@ -47,33 +31,6 @@ static ce_counts count(const ce_options *o, const tg_tensor *counted, const floa
         c.per_z = share((double)c.n);
     }
     return c;
-}
-
-/* What both directions share. Matrices of f32: raw and x [R,V], logits before and after softcap;
- * log_p [R,V], scaled [R,V], logits / softcap, or no data; doubt [R], see doubts(). */
-typedef struct ce_eager {
-    eager e;
-    ce_options o;
-    ce_counts c;
-    int64_t rows, n;
-    const int64_t *target;
-    const float *weight, *dloss;
-    mat raw, x, scaled, log_p, doubt;
-} ce_eager;
-
-static mat matrix(ce_eager *s)
-{
-    return eager_new(&s->e, TG_F32, s->rows, s->n);
-}
-
-static mat column(ce_eager *s)
-{
-    return eager_new(&s->e, TG_F32, s->rows, 1);
-}
-
-static float *at(mat m)
-{
-    return m.data;
 }
 
 /* The logits in f32, before and after softcap. */
@@ -122,21 +79,6 @@ static void log_softmax(ce_eager *s, mat max, mat lse)
     eager_free(&s->e, shifted);
 }
 
-static int ignored(const ce_eager *s, int64_t r)
-{
-    return s->target[r] == s->o.ignore_index;
-}
-
-static double weight_of(const ce_eager *s, int64_t i)
-{
-    return s->weight ? s->weight[i] : 1;
-}
-
-static double log_p_of(const ce_eager *s, int64_t r)
-{
-    return at(s->log_p)[r * s->n + s->target[r]];
-}
-
 /* Where the target has more than half of the probability, 1 - p from the other classes: neither p -
  * 1 nor log p near 0 keeps its digits there. -1 in all other rows. */
 static void doubts(ce_eager *s)
@@ -154,17 +96,6 @@ static void doubts(ce_eager *s)
     }
 }
 
-static double minus_log_p_of(const ce_eager *s, int64_t r)
-{
-    const float doubt = at(s->doubt)[r];
-    return doubt >= 0 ? -log1p(-doubt) : -log_p_of(s, r);
-}
-
-static double confidence(const ce_eager *s, int64_t r)
-{
-    return s->o.token_scaling ? exp(-minus_log_p_of(s, r)) : 1;
-}
-
 /* Column of sum_i w_i log_p_i, for smoothing. */
 static mat smooth_sums(ce_eager *s, const tg_tensor *class_weight)
 {
@@ -178,102 +109,6 @@ static mat smooth_sums(ce_eager *s, const tg_tensor *class_weight)
         eager_reduce_rows(&s->e, EAGER_SUM, sums, s->log_p);
     }
     return sums;
-}
-
-/* The upstream gradient of a row that is not ignored, times what all of the row has in common. */
-static double upstream(const ce_eager *s, int64_t r)
-{
-    const double dloss = s->dloss ? s->dloss[s->o.reduction == TG_NONE ? r : 0] : 1;
-    return s->o.grad_scale * dloss * confidence(s, r);
-}
-
-/* The gradient of log_p: -hit at the target and -bias w_i everywhere. */
-static mat log_p_gradient(ce_eager *s, const tg_tensor *class_weight)
-{
-    const double a = s->o.smoothing, e = a / (double)s->n;
-    const mat d = matrix(s), bias = column(s);
-    eager_fill(&s->e, d, 0);
-    if (s->e.status)
-        return d;
-    for (int64_t r = 0; r < s->rows; r++) {
-        const double g = ignored(s, r) ? 0 : upstream(s, r) * s->c.per_ce;
-        at(bias)[r] = (float)(-g * e);
-        if (!ignored(s, r))
-            at(d)[r * s->n + s->target[r]] = (float)(-g * (1 - a) * weight_of(s, s->target[r]));
-    }
-    if (a == 0)
-        return d;
-    const mat sum = matrix(s);
-    if (s->weight) {
-        const mat spread = matrix(s);
-        eager_fill(&s->e, spread, 0);
-        eager_binary(&s->e, EAGER_ADD, sum, spread, eager_vector(class_weight));
-        eager_binary(&s->e, EAGER_MUL, spread, sum, bias);
-        eager_binary(&s->e, EAGER_ADD, sum, d, spread);
-    } else {
-        eager_binary(&s->e, EAGER_ADD, sum, d, bias);
-    }
-    eager_free(&s->e, d);
-    return sum;
-}
-
-/* The gradient of lse by the z-loss. */
-static double lse_gradient(const ce_eager *s, mat lse, int64_t r)
-{
-    return s->o.z != 0 ? upstream(s, r) * 2 * s->o.z * at(lse)[r] * s->c.per_z : 0;
-}
-
-/* The target's element of a row with doubt q: p dlse - hit q + bias (W p - w), W p - w
- * being (W - w) p - w q. */
-static void settle_target(ce_eager *s, mat lse, mat slope, mat dlogits, int64_t r)
-{
-    const int64_t y = s->target[r];
-    const double q = at(s->doubt)[r], p = 1 - q, w = weight_of(s, y), a = s->o.smoothing;
-    const double g = upstream(s, r) * s->c.per_ce, bias = g * a / (double)s->n;
-    const double d = lse_gradient(s, lse, r) * p - g * (1 - a) * w * q +
-                     bias * ((s->c.class_weights - w) * p - w * q);
-    set_element(dlogits.data, dlogits.type, r * dlogits.stride + y,
-                slope.data ? d * at(slope)[r * s->n + y] : d);
-}
-
-/* dx = d - p * (sum(d) - dlse), times 1 - tanh^2; dlse is the gradient of lse by the z-loss. */
-static void rows_gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dlogits)
-{
-    const mat d = log_p_gradient(s, class_weight), sum = column(s);
-    eager_reduce_rows(&s->e, EAGER_SUM, sum, d);
-    for (int64_t r = 0; s->o.z != 0 && !s->e.status && r < s->rows; r++)
-        if (!ignored(s, r))
-            at(sum)[r] -= (float)lse_gradient(s, lse, r);
-    const mat p = matrix(s), product = matrix(s);
-    mat slope = {0};
-    eager_unary(&s->e, EAGER_EXP, p, s->log_p);
-    eager_binary(&s->e, EAGER_MUL, product, p, sum);
-    eager_free(&s->e, p);
-    if (s->o.softcap == 0) {
-        eager_binary(&s->e, EAGER_SUB, dlogits, d, product);
-    } else {
-        const mat dx = matrix(s);
-        slope = matrix(s);
-        eager_binary(&s->e, EAGER_SUB, dx, d, product);
-        eager_unary(&s->e, EAGER_TANH_SLOPE, slope, s->scaled);
-        eager_binary(&s->e, EAGER_MUL, dlogits, dx, slope);
-    }
-    for (int64_t r = 0; !s->e.status && r < s->rows; r++)
-        if (at(s->doubt)[r] >= 0)
-            settle_target(s, lse, slope, dlogits, r);
-}
-
-/* An ignored row has a gradient of 0 even where its logits are not finite, which the steps of
- * rows_gradient would turn into NaN. */
-static void gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dlogits)
-{
-    rows_gradient(s, class_weight, lse, dlogits);
-    for (int64_t r = 0; r < s->rows; r++)
-        if (ignored(s, r))
-            eager_fill(&s->e,
-                       eager_view(element_at(dlogits.data, dlogits.type, r * dlogits.stride),
-                                  dlogits.type, 1, s->n, s->n),
-                       0);
 }
 
 /* First largest logit of the row, which NaN is not; -1 for ignored rows. Before softcap, which
@@ -341,7 +176,7 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
     doubts(&s);
     losses(&s, args, lse);
     if (args->dlogits)
-        gradient(&s, args->class_weight, lse, eager_rows(args->dlogits));
+        ce_gradient(&s, args->class_weight, lse, eager_rows(args->dlogits));
     return eager_end(&s.e);
 }
 
@@ -354,7 +189,7 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
     s.log_p = matrix(&s);
     eager_binary(&s.e, EAGER_SUB, s.log_p, s.x, lse);
     doubts(&s);
-    gradient(&s, args->class_weight, lse, eager_rows(args->dlogits));
+    ce_gradient(&s, args->class_weight, lse, eager_rows(args->dlogits));
     return eager_end(&s.e);
 }
 
