@@ -117,8 +117,8 @@ __device__ __forceinline__ static row_sums sum_row(const loss_args &a, TEAM &t, 
 
 /* Of an element of T, or of the 16-bit type that dlogits of f32 logits may have; written past the
  * cache: the row's logits shall stay. */
-template <class T>
-__device__ __forceinline__ static void store_gradient(const loss_args &a, char *row, int j,
+template <class T, class ARGS>
+__device__ __forceinline__ static void store_gradient(const ARGS &a, char *row, int j,
                                                       const float (&d)[V<T>])
 {
     const int left = a.n - j;
@@ -198,8 +198,8 @@ __device__ __forceinline__ static void write_gradient(const loss_args &a, const 
     });
 }
 
-template <class T, class TEAM>
-__device__ __forceinline__ static void write_zeros(const loss_args &a, const TEAM &t, int64_t r)
+template <class T, class ARGS, class TEAM>
+__device__ __forceinline__ static void write_zeros(const ARGS &a, const TEAM &t, int64_t r)
 {
     const float zeros[V<T>] = {};
     for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
