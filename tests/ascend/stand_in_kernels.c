@@ -1,5 +1,5 @@
-/* stand_in_kernels.c - events, and kernels that are loaded and launched: run on the model, or not at
- * all. */
+/* stand_in_kernels.c - events, and kernels that are loaded and launched: run on the
+ * model, or not at all. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,12 +1,13 @@
-/* check/left.c - lines of global memory that S of an earlier launch may have left in a core's cache.
- * Where a chip puts a block is not known, so any core may have them, and nothing but the block's own
- * flush makes sure that it has not. */
+/* check/left.c - lines of global memory that S of an earlier launch may have left in a core's
+ * cache. Where a chip puts a block is not known, so any core may have them, and nothing but the
+ * block's own flush makes sure that it has not. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "global.h"
 
-/* A line, by number; where S came there last, and whether something else was written behind that. */
+/* A line, by number; where S came there last, and whether something else was
+ * written behind that. */
 typedef struct left_line {
     uintptr_t line;
     uint32_t tick;
@@ -74,7 +75,8 @@ int check_left_changed(const ascsim *device, uintptr_t line)
     return at < list->count && list->items[at].line == line && list->items[at].changed;
 }
 
-/* Bytes of [low, high) are others now. by: the write of a block of this launch; NULL: the host's. */
+/* Bytes of [low, high) are others now. by: the write of a block of this launch;
+ * NULL: the host's. */
 static void change(left_list *list, uintptr_t low, uintptr_t high, const check_interval *by)
 {
     for (size_t i = first_from(list, low / CHECK_LINE);
