@@ -1,5 +1,5 @@
 /* fused_linear_logp of other operators: chunks of rows, each a product and softmax_logp, and, for
- * the gradients, two more products, on any device that has them (fused_linear/fused_linear.h). */
+ * the gradients, two more products (fused_linear/fused_linear.h). */
 #include "fused_linear/fused_linear.h"
 #include "fused_linear_logp.h"
 
@@ -134,6 +134,7 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_logp_backward_args 
     return fused_linear_run(&s.l, run_backward, &s);
 }
 
-TG_PARTS_IMPLS(fused_linear_logp) = {TG_PARTS_IMPL(fused_linear_logp_forward, forward),
-                                     TG_PARTS_IMPL(fused_linear_logp_backward, backward),
-                                     TG_IMPLS_END};
+/* Not of any device: one that has no softmax_logp would take calls that it cannot run. */
+TG_PARTS_IMPLS(fused_linear_logp) = {
+    TG_IMPL(fused_linear_logp_forward, "", 0, TG_TAKES_FLOATS, NULL, forward),
+    TG_IMPL(fused_linear_logp_backward, "", 0, TG_TAKES_FLOATS, NULL, backward), TG_IMPLS_END};
