@@ -30,7 +30,7 @@ refuses "expected an operator"
 refuses "--published: found another call" --published swiglu
 refuses "--published: found another call" --published --size small
 refuses "--ten: found another call" --ten swiglu
-refuses "--compare: found another call" --compare x --ten
+refuses "--ten: found another call" --compare x --ten
 refuses "--json: not with --ten or --compare" --compare x --json
 refuses "--device is npu, expected npu-model" --device npu swiglu
 echo "Op Name,Block Dim" >"$work/other.csv"
@@ -42,7 +42,7 @@ refuses "--update: expected with --published" --published --json --update x
 "$tigon" profile --published --update "$work/none" 2>/dev/null && fail "a document that is not there was written"
 
 # Streams on a 910B2 that memory bounds whoever wrote the kernel, as CANN-Bench has measured them on a cleared L2: within
-# 15 %. Liger's forward on a 910B4 from 1024 to 2048 columns: 42 +- 10 us.
+# 15 %. Liger's forward on a 910B4 from 1024 to 2048 columns, 43 us: what it reads more, at least, and all bytes, at most.
 python3 - "$tigon" "$work/streams" <<'PYTHON'
 import json, subprocess, sys
 def first(operator, shape, soc, dtype="f32"):
@@ -51,12 +51,12 @@ def first(operator, shape, soc, dtype="f32"):
     return sum(launch["model_us_first"] for launch in json.loads(output.stdout)["launches"])
 for measured, *call in [(37.14, "relu_squared_forward", "R=162877 N=67", "910B2"),
                         (360.23, "relu_squared_forward", "R=8192 N=8192", "910B2"),
-                        (145.76, "rms_norm_forward", "R=4096 N=8192 casting_mode=1 -rstd", "910B2"),
+                        (145.76, "rms_norm_forward", "R=4096 N=8192 casting_mode=1 -rstd -gate -scale -shift", "910B2"),
                         (167.04, "adamw", "N=10912759 lr=1e-3 step=1 -master -grad_squares", "910B2"),
                         (320.99, "adamw", "N=16777216 lr=1e-3 step=1 -master -grad_squares", "910B2"),
                         (29.9, "gemm", "M=1 K=4096 N=4096", "910B2", "f16")]:
     us = first(*call)
     assert abs(us / measured - 1) < 0.15, (measured, us, call)
 increment = [first("fused_add_rms_norm_forward", "R=2048 N=%d" % columns, "910B4") for columns in (1024, 2048)]
-assert 32 <= increment[1] - increment[0] <= 52, increment
+assert 16.8 / 0.66 <= increment[1] - increment[0] <= 33.5 / 0.64, increment
 PYTHON
