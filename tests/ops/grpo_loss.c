@@ -85,6 +85,23 @@ static void by_hand(tg_ctx *ctx)
     }
 }
 
+/* Logits so far apart that f32 has no logarithm of the target's probability: the reference's policy
+ * is infinitely far away. */
+static void no_probability(tg_ctx *ctx)
+{
+    static float ref_logp[B * L];
+    const tg_tensor ref = tg_tensor_of(ref_logp, TG_F32, 2, tokens);
+    call c;
+    set_call(&c);
+    logits[0] = -3e38f;
+    logits[1] = 3e38f;
+    c.args.ref_logp = &ref;
+    c.args.beta = 0.1;
+    EXPECT(tg_grpo_loss_forward(ctx, &c.args) == TG_OK, "%s", tg_last_error());
+    EXPECT(isinf(loss) && loss > 0, "%g, expected infinity", (double)loss);
+    logits[0] = logits[1] = 0;
+}
+
 /* Luspo's weight of a token is n / (B L), whatever the other sequences are like. */
 static void luspo_gradient(tg_ctx *ctx)
 {
@@ -194,6 +211,7 @@ int main(void)
     for (int i = 0; i < B * L; i++)
         old_logp[i] = logf(0.5f);
     by_hand(ctx);
+    no_probability(ctx);
     luspo_gradient(ctx);
     bad_numbers(ctx);
     bad_targets(ctx);

@@ -3,6 +3,8 @@
 #ifndef CUDA_GRPO_POLICY_CUH
 #define CUDA_GRPO_POLICY_CUH
 
+#include <cfloat>
+
 #include "tokens.cuh"
 
 /* The options; counts of 0 stand for their defaults. */
@@ -132,7 +134,7 @@ __device__ __forceinline__ static grpo_token token_of(const grpo_options &o, con
     if (!ref)
         return t;
     const double u = *ref - logp, scale = o.corrected ? rho : 1;
-    t.kl = scale * (expm1(u) - u);
+    t.kl = scale * (expm1(u) - fmin(u, DBL_MAX)); /* infinite where u is */
     if (o.beta == 0)
         return t;
     t.loss += o.beta * t.kl;

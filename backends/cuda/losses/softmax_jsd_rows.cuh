@@ -21,15 +21,15 @@ struct softmax_jsd_args {
 };
 
 /* A class with logits x and y has probabilities share 2^(x scale - base), and its logarithms are (y
- * - x) scale - offset - rest apart: offset is what is large of that, rounded, and rest has what
- * that lacks. */
+ * - x) scale - offset - lacks - rest apart: offset is what is large of that, rounded, lacks what the
+ * rounding took, and rest how far the sums of the rows are apart, which may be much smaller. */
 struct softmax_pair {
     float base[2], share[2]; /* of student and teacher */
-    float offset, rest;
+    float offset, lacks, rest;
     float best; /* how far apart they are for the student's likeliest class */
     __device__ __forceinline__ float apart(float difference, float scale) const
     {
-        return fmaf(difference, scale, -offset) - rest;
+        return fmaf(difference, scale, -offset) - lacks - rest;
     }
 };
 
@@ -136,17 +136,18 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
         others[m] = sums[m] * up[m];
         s.share[m] = up[m] / (1 + others[m]);
     }
-    if (s.share[0] <= 0.5f && fabsf(between) < ROOM_OF_BASES) {
+    const bool alike = fabsf(more[0]) * s.share[0] < 1 - s.share[0];
+    if ((s.share[0] <= 0.5f || alike) && fabsf(between) < ROOM_OF_BASES) {
         /* many classes nearly agree where the temperature is high: their sums differ by what they
          * differ by, which is as exact */
         s.offset = log_of_ratio(1 / s.share[0], ratio / s.share[1], more[0]);
-        s.rest = 0;
+        s.lacks = s.rest = 0;
     } else {
         const float of_others = up[1] * sums[2] + (up[1] - up[0]) * sums[0];
         const float lower = top[1].max - top[0].max;
         s.offset = __fmul_rn(lower, a.scale);
-        s.rest =
-            fmaf(lower, a.scale, -s.offset) + log_of_ratio(1 + others[0], 1 + others[1], of_others);
+        s.lacks = fmaf(lower, a.scale, -s.offset);
+        s.rest = log_of_ratio(1 + others[0], 1 + others[1], of_others);
     }
     s.best = s.apart(sums[3] - top[0].max, a.scale);
     return s;

@@ -51,10 +51,10 @@ static int is_moderate(double alpha)
  * adds beta c, so that sums which cancel lose their digits. */
 static int rounds_once(const tg_gemm_args *args)
 {
-    enum { FEW = 16 };
+    enum { FEW = 16, FEW_TERMS = 64 };
     const tg_tensor *c = args->c;
     return args->beta == 0 || tg_type_of(c) == TG_F32 ||
-           (matrix_rows(c) >= FEW && width_of(c) >= FEW && gemm_inner(args) >= FEW);
+           (matrix_rows(c) >= FEW && width_of(c) >= FEW && gemm_inner(args) >= FEW_TERMS);
 }
 
 int cuda_gemm_cublaslt_accepts(const tg_gemm_args *args)

@@ -2,6 +2,7 @@
  * types, in double. There is one number a token here, against V logits before: no
  * implementation needs a faster one.
  */
+#include <float.h>
 #include <math.h>
 
 #include "grpo_loss.h"
@@ -187,7 +188,7 @@ static token token_of(const grpo *g, const sequence *s, int64_t l, double lp)
     if (!g->ref_logp.data)
         return t;
     const double u = grpo_get(&g->ref_logp, s->b, l, 0) - lp, scale = o->corrected ? rho : 1;
-    t.kl = scale * (expm1(u) - u);
+    t.kl = scale * (expm1(u) - fmin(u, DBL_MAX)); /* infinite where u is */
     if (o->beta == 0)
         return t;
     t.loss += o->beta * t.kl;

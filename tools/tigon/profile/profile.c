@@ -26,19 +26,26 @@ static int wrong(const char *what)
 
 /* ---- the process that calls ---- */
 
-/* The case that was asked for: its text, a size of the benchmark, or the first of those. */
+/* The case that was asked for: a size of the benchmark, the first of those if none is named, and
+ * what the text lays over it, so that options keep their values. */
 static const pb_case *find_case(const profile_request *q, const catalogue *cat, const pb_op *op,
                                 pb_case *own, char *error)
 {
-    if (q->text)
+    if (q->text && q->whole)
         return pb_case_parse(cat, op->group, q->text, own, error) ? NULL : own;
+    const char *size = q->size ? q->size : q->text ? "large" : NULL;
     for (int i = 0; i < cat->ncases; i++) {
         const pb_case *c = &cat->cases[i];
-        if (c->bench && pb_case_is_for(op, c) && (!q->size || !strcmp(q->size, c->bench)))
+        if (!c->bench || !pb_case_is_for(op, c) || (size && strcmp(size, c->bench)))
+            continue;
+        if (!q->text)
             return c;
+        char text[2 * PB_TEXT];
+        snprintf(text, sizeof text, "%s %s", c->text, q->text);
+        return pb_case_parse(cat, op->group, text, own, error) ? NULL : own;
     }
     snprintf(error, PB_ERROR, "%s has no size %s among its benchmarks", op->group,
-             q->size ? q->size : "at all");
+             size ? size : "at all");
     return NULL;
 }
 
@@ -213,8 +220,10 @@ int command_profile(int argc, char **argv)
         {"--device", CLI_TEXT, &q.device, "NAME",
          "the device: npu-model, which is the default; with --ten npu, too"},
         {"--soc", CLI_TEXT, &q.soc, "NAME", "the chip that is modelled (TIGON_SOC, else 910B4)"},
-        {"--shape", CLI_TEXT, &q.text, "SIZES", "sizes and options, such as \"R=64 F=1024\""},
-        {"--size", CLI_TEXT, &q.size, "NAME", "one of the benchmark's sizes (the first)"},
+        {"--shape", CLI_TEXT, &q.text, "SIZES",
+         "sizes and options over those of --size, or of large: \"R=64 F=1024\""},
+        {"--size", CLI_TEXT, &q.size, "NAME",
+         "one of the benchmark's sizes (the first; with --shape large)"},
         {"--dtype", CLI_TEXT, &q.type, "TYPE", "f32, bf16 or f16 (f32)"},
         {"--out", CLI_TEXT, &q.out, "DIR", "where to write (tigon-profile)"},
         {"--trace", CLI_FLAG, &q.trace, NULL, "write trace.json too, for Chrome or Perfetto"},

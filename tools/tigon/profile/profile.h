@@ -7,6 +7,7 @@
 typedef struct profile_request {
     const char *op, *device, *soc, *out, *text, *size, *type;
     int as_json, trace;
+    int whole; /* text says all of the case, not what is laid over a size of the benchmark */
 } profile_request;
 
 typedef struct profile_called { /* one call */

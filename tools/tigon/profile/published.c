@@ -56,7 +56,7 @@ static int run_call(const void *arg, int to)
     setenv("TIGON_SOC", soc_of(v->call), 1);
     unsetenv("TIGON_ASCEND_PROFILE");
     const profile_request q = {
-        .op = v->call->op, .text = v->shape, .type = v->call->type, .as_json = 1};
+        .op = v->call->op, .text = v->shape, .whole = 1, .type = v->call->type, .as_json = 1};
     return profile_call(&q, to);
 }
 

@@ -22,8 +22,10 @@ const ten_call ten_calls[TEN_CALLS] = {
 
 static profile_request request(int call)
 {
-    return (profile_request){
-        .op = ten_calls[call].op, .text = ten_calls[call].shape, .type = ten_calls[call].type};
+    return (profile_request){.op = ten_calls[call].op,
+                             .text = ten_calls[call].shape,
+                             .whole = 1,
+                             .type = ten_calls[call].type};
 }
 
 /* On a card CANN's own product would not be the kernel that the model has. */
