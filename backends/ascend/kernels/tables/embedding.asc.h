@@ -87,6 +87,7 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
     int slot = 0, piece_slot = 0;
     asc_pipeline_begin();
     ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
+    asc_dcci_entire_all(); /* the scalar unit reads ends */
     embedding_chunk ahead = embedding_chunk_of(order, grid, ends, asc_get_block_idx());
     ahead.at -= tile_rows;
     embedding_next(&ahead, order, grid, ends);
