@@ -210,7 +210,7 @@ loss = next(op for op in operators if op["name"] == "cross_entropy_forward")["ar
 assert loss[1]["dtypes"] == ["i64", "i32"] and loss[0]["layout"] == "planes", loss
 rms = next(op for op in operators if op["name"] == "rms_norm_forward")
 assert [(a["name"], a["kind"]) for a in rms["arguments"]] == [
-    ("x", "in"), ("weight", "opt"), ("y", "out"), ("rstd", "out_opt"),
+    ("x", "in"), ("weight", "opt"), ("gate", "opt"), ("scale", "opt"), ("shift", "opt"), ("y", "out"), ("rstd", "out_opt"),
     ("eps", "f64"), ("offset", "f64"), ("casting_mode", "i64")], rms
 argument = lambda op, name: next(a for o in operators if o["name"] == op for a in o["arguments"] if a["name"] == name)
 assert argument("rms_norm_forward", "eps")["default"] == 1e-6
