@@ -3,8 +3,6 @@
 #ifndef CUDA_GRPO_POLICY_CUH
 #define CUDA_GRPO_POLICY_CUH
 
-#include <cfloat>
-
 #include "tokens.cuh"
 
 /* The options; counts of 0 stand for their defaults. */
@@ -133,8 +131,9 @@ __device__ __forceinline__ static grpo_token token_of(const grpo_options &o, con
     t.by_log_rho *= factor;
     if (!ref)
         return t;
+    constexpr double MOST = 0x1.fffffffffffffp1023; /* the largest double */
     const double u = *ref - logp, scale = o.corrected ? rho : 1;
-    t.kl = scale * (expm1(u) - fmin(u, DBL_MAX)); /* infinite where u is */
+    t.kl = scale * (expm1(u) - fmin(u, MOST)); /* infinite where u is */
     if (o.beta == 0)
         return t;
     t.loss += o.beta * t.kl;

@@ -21,7 +21,8 @@ struct softmax_jsd_args {
 };
 
 /* A class with logits x and y has probabilities share 2^(x scale - base), and its logarithms are (y
- * - x) scale - offset - lacks - rest apart: offset is what is large of that, rounded, lacks what the
+ * - x) scale - offset - lacks - rest apart: offset is what is large of that,
+ *   rounded, lacks what the
  * rounding took, and rest how far the sums of the rows are apart, which may be much smaller. */
 struct softmax_pair {
     float base[2], share[2]; /* of student and teacher */

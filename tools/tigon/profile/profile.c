@@ -212,6 +212,18 @@ static int profile_others(const cli_usage *usage, const profile_request *q, cons
                         : profile_compare(o->csv, q->soc, q->out);
 }
 
+static const char profile_what[] =
+    "Runs an operator on the model of an NPU and shows where the time goes: of the first call, and "
+    "of\n"
+    "the third, when L2 holds what the call before has left (the steady state).";
+static const char profile_more[] =
+    "OPERATOR may be the beginning of a name. The folder gets tables with msprof's column names\n"
+    "(*.csv), all calls in them, cycles of each source line (lines.csv) and pipeline.svg. "
+    "trace.json\n"
+    "holds at most the first 2^18 instructions, some 50 MB. All times are the model's, but those "
+    "of\n"
+    "--compare that say so.";
+
 int command_profile(int argc, char **argv)
 {
     profile_request q = {.device = "npu-model", .out = "tigon-profile", .type = "f32"};
@@ -239,21 +251,9 @@ int command_profile(int argc, char **argv)
         {"--json", CLI_FLAG, &q.as_json, NULL, "print one JSON object"},
         {0},
     };
-    const cli_usage usage = {
-        "tigon profile",
-        "OPERATOR | --published | --ten | --compare FILE",
-        "Runs an operator on the model of an NPU and shows where the time goes: of the first call, "
-        "and of\n"
-        "the third, when L2 holds what the call before has left (the steady state).",
-        "OPERATOR may be the beginning of a name. The folder gets tables with msprof's column "
-        "names\n"
-        "(*.csv), all calls in them, cycles of each source line (lines.csv) and pipeline.svg. "
-        "trace.json holds at "
-        "most\n"
-        "the first 2^18 instructions, some 50 MB. All times are the model's, but those of "
-        "--compare that say so.",
-        options,
-        1};
+    const cli_usage usage = {"tigon profile", "OPERATOR | --published | --ten | --compare FILE",
+                             profile_what,    profile_more,
+                             options,         1};
     const int parsed = cli_parse(&usage, argc, argv);
     if (parsed < 0)
         return cli_exit(parsed);

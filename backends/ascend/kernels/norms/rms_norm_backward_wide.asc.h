@@ -113,6 +113,16 @@ static inline __aicore__ void ASC_NAME(rms_norm_piece_dx)(const ASC_NAME(rms_nor
     ASC_THEN();
 }
 
+/* The sums of a piece's columns leave. */
+static inline __aicore__ void ASC_NAME(rms_norm_sums_out)(const ASC_NAME(rms_norm_wide) * w,
+                                                          rms_norm_step step, __ubuf__ float *dw)
+{
+    ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE3, 1 + step.copy);
+    ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE3, 1 + step.copy);
+    asc_copy_ub2gm_align(w->partials + step.tile.column, dw, (uint32_t)(step.tile.columns * 4));
+    ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, step.copy);
+}
+
 /* dx of a piece, which leaves as soon as it is there, and dweight; work on both goes side by side.
  * V may still add n to dweight when the next step begins: one of sums waits for V before it writes
  * n, one that writes at once. */
@@ -173,10 +183,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
         ASC_THEN();
         asc_add_rows(dw, n, tile.rows, pitch);
     }
-    ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE3, 1 + step.copy);
-    ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE3, 1 + step.copy);
-    asc_copy_ub2gm_align(w->partials + tile.column, dw, (uint32_t)(tile.columns * 4));
-    ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, step.copy);
+    ASC_NAME(rms_norm_sums_out)(w, step, dw);
 }
 
 /* What the steps that write a group need of its sums, which are 0 then, for the next. */
