@@ -137,26 +137,35 @@ static inline void logp_forward_row(const logp_call *c, int64_t row, double *x, 
     const int64_t best = logp_prepare(c, x, n);
     const odds_sum s = odds_sum_of(x, n, best);
     for (int64_t i = 0; i < n; i++)
-        squares += exp(2 * (x[i] - s.max));
+        squares += i == best ? 0 : exp(2 * (x[i] - s.max));
     logp_put(c->logp, row, logp_of(c, x, n, logp_place(c, row, n), &s));
     logp_put(c->lse, row, odds_lse(&s));
     logp_put(c->entropy, row, logp_entropy(x, n, &s));
     for (int64_t j = 0; c->selected && j < logp_ids(c); j++)
         logp_put(c->selected, row * logp_ids(c) + j, logp_of(c, x, n, logp_id(c, j, n), &s));
     logp_put(c->mean_logits, row, mean);
-    logp_put(c->log_sum_sq_probs, row, log(squares) - 2 * s.log_sum);
+    logp_put(c->log_sum_sq_probs, row, log1p(squares) - 2 * s.log_sum);
     logp_put(c->predicted, row, (double)best);
 }
 
-/* x, the logits of a row that is not ignored, become their gradient. */
-static inline void logp_backward_row(const logp_call *c, int64_t row, double *x, int64_t n)
+/* 1 - tanh^2 of softcap over the temperature, without that difference; x: a logit before both. */
+static inline double logp_slope(const logp_call *c, double x)
 {
+    const double cosine = c->softcap > 0 ? cosh(x / c->softcap) : 1;
+    return 1 / (cosine * cosine) / c->temperature;
+}
+
+/* x, the logits of a row that is not ignored, become their gradient. slope: room for n numbers. */
+static inline void logp_backward_row(const logp_call *c, int64_t row, double *x, double *slope,
+                                     int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        slope[i] = logp_slope(c, x[i]);
     const int64_t y = logp_place(c, row, n), count = c->dselected ? logp_ids(c) : 0;
     const int64_t best = logp_prepare(c, x, n);
     const odds_sum s =
         c->slice.all ? (odds_sum){logp_get(c->saved_lse, row), 0} : odds_sum_of(x, n, best);
-    const double cap = c->softcap / c->temperature, dlogp = logp_get(c->dlogp, row);
-    const double dentropy = logp_get(c->dentropy, row);
+    const double dlogp = logp_get(c->dlogp, row), dentropy = logp_get(c->dentropy, row);
     const double entropy = c->slice.all ? logp_get(c->saved_entropy, row) : logp_entropy(x, n, &s);
     for (int64_t i = 0; i < n; i++) {
         const double log_p = odds_log_p(x[i], &s), p = exp(log_p), q = -expm1(log_p);
@@ -165,9 +174,7 @@ static inline void logp_backward_row(const logp_call *c, int64_t row, double *x,
             d += logp_get(c->dselected, row * count + j) * (i == logp_id(c, j, n) ? q : -p);
         if (c->dentropy && p != 0)
             d -= dentropy * p * (log_p + entropy);
-        if (cap > 0)
-            d *= 1 - (x[i] / cap) * (x[i] / cap);
-        x[i] = d / c->temperature;
+        x[i] = d * slope[i];
     }
 }
 

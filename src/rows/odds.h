@@ -16,21 +16,20 @@ static inline int64_t odds_argmax(const double *x, int64_t n)
     return best;
 }
 
-/* lse = max + log_sum. The two stay apart, so that a common offset of the
- * logits costs no digits. */
+/* lse = max + log_sum. The two stay apart, so that a common offset of the logits costs no digits.
+ * log_sum is log1p of the other classes' sum: it keeps its digits where that is small. */
 typedef struct odds_sum {
     double max, log_sum;
 } odds_sum;
 
 static inline odds_sum odds_sum_of(const double *x, int64_t n, int64_t best)
 {
-    const double max = x[best];
-    double sum = 0, any_nan = 0;
+    double others = x[best] - x[best], any_nan = 0; /* NaN where there is no finite largest */
     for (int64_t i = 0; i < n; i++) {
-        sum += exp(x[i] - max);
+        others += i == best ? 0 : exp(x[i] - x[best]);
         any_nan += isnan(x[i]) ? NAN : 0;
     }
-    return (odds_sum){max + any_nan, log(sum)};
+    return (odds_sum){x[best] + any_nan, log1p(others)};
 }
 
 static inline double odds_lse(const odds_sum *s)

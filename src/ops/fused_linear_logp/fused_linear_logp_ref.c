@@ -9,13 +9,14 @@ typedef struct state {
     tg_rows x, weight, dx, dweight;
     linear_ref linear;
     double *logits;                /* of one row; then the gradient */
+    double *slope;                 /* of its logits */
     double *sum_bias, *sum_weight; /* of the gradients */
 } state;
 
 static tg_status prepare(tg_ctx *ctx, state *s, const fllogp *f)
 {
     const int64_t classes = f->weight->shape[0], hidden = f->weight->shape[1];
-    const int64_t n = classes * (2 + (f->dweight ? hidden : 0)) + LINEAR_REF_ROWS * hidden + 1;
+    const int64_t n = classes * (3 + (f->dweight ? hidden : 0)) + LINEAR_REF_ROWS * hidden + 1;
     *s = (state){.f = f,
                  .x = tg_rows_of(f->x),
                  .weight = tg_rows_of(f->weight),
@@ -27,7 +28,8 @@ static tg_status prepare(tg_ctx *ctx, state *s, const fllogp *f)
     memset(s->logits, 0, (size_t)n * sizeof(double));
     s->linear = linear_ref_in(s->logits + classes, hidden);
     s->sum_bias = s->logits + classes + LINEAR_REF_ROWS * hidden;
-    s->sum_weight = s->sum_bias + classes;
+    s->slope = s->sum_bias + classes;
+    s->sum_weight = s->slope + classes;
     return TG_OK;
 }
 
@@ -64,7 +66,7 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_logp_backward_args 
         const int ignored = logp_ignores(&f.c, row);
         if (!ignored) {
             project(&s, row);
-            logp_backward_row(&f.c, row, s.logits, classes);
+            logp_backward_row(&f.c, row, s.logits, s.slope, classes);
         }
         for (int64_t v = 0; v < classes; v++) {
             s.logits[v] = ignored ? 0 : f.logit_scale * s.logits[v];

@@ -2,9 +2,10 @@
 #include "core/services.h"
 #include "rows/logp.h"
 
+/* For a row and the slopes of its logits. */
 static double *room_for(tg_ctx *ctx, const tg_rows *logits)
 {
-    return tg_workspace(ctx, (size_t)(logits->n + 1) * sizeof(double));
+    return tg_workspace(ctx, (size_t)(2 * logits->n + 1) * sizeof(double));
 }
 
 static void read_row(const tg_rows *logits, int64_t row, double *x)
@@ -42,7 +43,7 @@ static tg_status backward(tg_ctx *ctx, const tg_softmax_logp_backward_args *args
         const int ignored = logp_ignores(&c, row);
         if (!ignored) {
             read_row(&logits, row, x);
-            logp_backward_row(&c, row, x, logits.n);
+            logp_backward_row(&c, row, x, x + logits.n, logits.n);
         }
         for (int64_t i = 0; i < logits.n; i++)
             tg_set(dlogits.data, dlogits.type, row * dlogits.stride + i,
