@@ -11,11 +11,12 @@ from generate import comments, operators  # noqa: E402
 
 
 def lists(shape):
-    """What the manual may write for a shape of ops.def: each list of it, *R and * as .., L+E as L or L+1."""
+    """What the manual may write for a shape of ops.def: each list of it, *R as .. or R.., L+E as L or L+1."""
     for text in re.split(r"[?:|]", shape.partition("?")[2] or shape):
         text = re.sub(r"~\[([^]]*)\]", r"\1", text.strip())
-        text = re.sub(r"\*\w*", "..", text).replace("B,..,", "..,")
-        yield from {re.sub(r"(\w)\+[A-Z]", r"\1", text), re.sub(r"(\w)\+[A-Z]", r"\1+1", text)}
+        for stars in "..", r"\1..":
+            written = re.sub(r"\*(\w*)", stars, text).replace("B,..,", "..,")
+            yield from {re.sub(r"(\w)\+[A-Z]", r"\1", written), re.sub(r"(\w)\+[A-Z]", r"\1+1", written)}
 
 
 def main():
