@@ -1,6 +1,7 @@
 /* grpo_loss as an eager framework's user writes it: after log_softmax and a gather one loop for
  * each step over tensors [B,L], and derivatives as reverse-mode differentiation forms them.
  */
+#include <float.h>
 #include <math.h>
 
 #include "tigon/options.h"
@@ -139,7 +140,8 @@ static void step_kl(const grpo *g, step_token *t, int64_t rows)
         if (!t[r].kept)
             continue;
         const double u = plane_get(&g->ref_logp, t[r].b, t[r].l, 0) - t[r].logp;
-        const double plain = exp(u) - u - 1, factor = g->o.corrected ? t[r].rho : 1;
+        const double plain = exp(u) - fmin(u, DBL_MAX) - 1; /* infinite where u is */
+        const double factor = g->o.corrected ? t[r].rho : 1;
         t[r].kl = plain * factor;
         if (g->o.beta == 0)
             continue;

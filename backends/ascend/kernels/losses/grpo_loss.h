@@ -8,6 +8,7 @@
 
 /* A quotient of two small differences: 0 / 0 must be 1, and anything else must not notice. */
 #define GRPO_TINY 1e-20f
+#define GRPO_MOST 3.4028234664e38f      /* the largest number */
 #define GRPO_MOST_LOG 20.0f             /* to which logarithms of ratios are limited in phi */
 #define GRPO_LEAST_LOG (-18.420680744f) /* log 1e-8 */
 

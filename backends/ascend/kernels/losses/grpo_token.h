@@ -155,7 +155,9 @@ static inline __aicore__ void grpo_divergence(const grpo_job *job, uint32_t n)
     asc_sub(u, job->ref, job->logp, n);
     ASC_THEN();
     grpo_expm1(grown, u, job->a, job->b, n);
-    asc_sub(job->kl, grown, u, n);
+    asc_min_scalar(job->a, u, GRPO_MOST, n); /* kl is infinite where u is */
+    ASC_THEN();
+    asc_sub(job->kl, grown, job->a, n);
     ASC_THEN();
     if (corrected) {
         asc_mul(job->kl, job->kl, job->rho, n);
