@@ -6,7 +6,7 @@
 
 #include "softmax_jsd_cpu.h"
 
-enum { BLOCK = 4096 }; /* elements that are summed in f32 */
+enum { BLOCK = 512 }; /* elements that are summed in f32 */
 
 /* log_softmax of a row: (x - max) per_degree - log_sum */
 typedef struct row_origin {
@@ -111,8 +111,8 @@ SIMD_INLINE vf probability(vf log_p)
 }
 
 /* What the gradient is made of. For a mixture, whose 1 - beta is in the scale, and for beta 1 it is
- * q (slope - sum of q slope); for beta 0 it is slope alone. more: the teacher's probability less
- * the student's, of a mixture. */
+ * q (slope - sum of q slope); for beta 0 it is slope, the student's probability less the teacher's,
+ * which is q. more: the teacher's probability less the student's, but for beta 1. */
 typedef struct row_term {
     vf loss, q, slope, more;
 } row_term;
@@ -146,18 +146,19 @@ SIMD_INLINE row_term term_of(divergence_kind kind, class_logs c, const row_optio
     if (kind == KIND_FORWARD) { /* q - p by its relative size */
         const vf p = probability(c.y), d = v_select(c.x == c.y, zero, c.d); /* both may be -inf */
         const vf u = v_exp_expm1(v_max(v_set(-40.0f), v_minus_abs(d))).b;
-        const vf difference = probability(v_max(c.x, c.y)) * u;
-        return (row_term){product(p, d), p, v_if_negative(d, -difference, difference), zero};
+        const vf difference =
+            v_if_negative(d, v_set(-1.0f), v_set(1.0f)) * (probability(v_max(c.x, c.y)) * u);
+        return (row_term){product(p, d), p, difference, -difference};
     }
     const vf q = probability(c.x), slope = v_select(q == zero, q, -c.d);
     return (row_term){q * slope, q, slope, zero};
 }
 
-/* Sums over a row, in units: the losses, q (slope - middle), and `more`. Lanes past the end are
+/* Sums over a row, in units: the losses, q, q (slope - middle), and `more`. Lanes past the end are
  * not counted. With the slope of the likeliest class for middle, a confident row keeps the
  * digits of its gradient. */
 typedef struct row_sums {
-    double loss, slope, more;
+    double loss, q, slope, more;
     float middle, from; /* slopes are given less `from` */
 } row_sums;
 
@@ -181,13 +182,14 @@ SIMD_INLINE void add_terms(divergence_kind kind, const row_options *o, const row
     const vf middle = v_set(sums->middle), from = v_set(sums->from);
     for (int64_t first = 0; first < n; first += BLOCK) {
         const int64_t end = first + BLOCK < n ? first + BLOCK : n;
-        vf loss = v_set(0.0f), slope = loss, more = loss;
+        vf loss = v_set(0.0f), q = loss, slope = loss, more = loss;
         int64_t i = first;
         for (; i + VL <= end; i += VL) {
             const row_term t = term_of(
                 kind, logs_of(kind, of, v_load(EL_F32, student, i), v_load(EL_F32, teacher, i)), o,
                 from);
             loss += t.loss;
+            q += t.q;
             slope += t.q * (t.slope - middle);
             more += t.more;
             if (o->gradient) {
@@ -201,6 +203,7 @@ SIMD_INLINE void add_terms(divergence_kind kind, const row_options *o, const row
             const vf y = v_load_n(EL_F32, teacher, i, left, 0.0f);
             const row_term t = term_of(kind, logs_of(kind, of, x, y), o, from);
             loss += v_select(v_first(left), t.loss, none);
+            q += v_select(v_first(left), t.q, none);
             slope += v_select(v_first(left), t.q * (t.slope - middle), none);
             more += v_select(v_first(left), t.more, none);
             if (o->gradient) {
@@ -209,6 +212,7 @@ SIMD_INLINE void add_terms(divergence_kind kind, const row_options *o, const row
             }
         }
         sums->loss += v_sum(loss);
+        sums->q += v_sum(q);
         sums->slope += v_sum(slope);
         sums->more += v_sum(more);
     }
@@ -223,7 +227,8 @@ SIMD_INLINE void write_gradient(el e, divergence_kind kind, char *out, const flo
         const vf slope =
             left == VL ? v_load(EL_F32, slopes, i) : v_load_n(EL_F32, slopes, i, left, 0.0f);
         const vf p = left == VL ? v_load(EL_F32, q, i) : v_load_n(EL_F32, q, i, left, 0.0f);
-        vf d = kind == KIND_FORWARD ? slope : p * (slope - v_set(middle) - v_set(mean));
+        vf d = kind == KIND_FORWARD ? slope - p * v_set(mean)
+                                    : p * (slope - v_set(middle) - v_set(mean));
         d = v_select(v_abs(d) < v_set(floor), v_set(0.0f), d);
         if (left == VL)
             v_store(e, out, i, d * v_set(scale));
@@ -232,23 +237,31 @@ SIMD_INLINE void write_gradient(el e, divergence_kind kind, char *out, const flo
     }
 }
 
+/* What is off in all probabilities alike, as their sum of exponentials is, leaves the gradient:
+ * slopes are less their mean by the q that were found; differences add up to 0 without it. */
+static double common_of(divergence_kind kind, const row_sums *sums)
+{
+    return kind == KIND_FORWARD ? -sums->more * UNIT : sums->slope / sums->q;
+}
+
 SIMD_INLINE void write_gradients(el e, const row_options *o, char *out, const float *slopes,
                                  const float *q, int64_t n, const row_sums *sums)
 {
     const double scale = o->scale * UNIT;
-    const float mean = (float)(sums->slope * UNIT), floor = (float)(o->floor / fabs(scale));
+    const float mean = (float)common_of(o->kind, sums), floor = (float)(o->floor / fabs(scale));
     if (o->kind == KIND_FORWARD)
         write_gradient(e, KIND_FORWARD, out, slopes, q, n, sums->middle, mean, (float)scale, floor);
     else
         write_gradient(e, KIND_MIXTURE, out, slopes, q, n, sums->middle, mean, (float)scale, floor);
 }
 
-/* Where the rows nearly agree their loss is half of beta (1 - beta) times the square of the
- * differences of logarithms, and one error of all of these, that of the sums of exponentials,
- * shows: probabilities that add up to 1 differ by nothing in sum. */
-static double excess(const mixture_constants *m, double more)
+/* Where the rows nearly agree the loss of a mixture is half of beta (1 - beta) times the square of
+ * the differences of logarithms, and that of beta 0 the sum of p times these. One error of all of
+ * them, that of the sums of exponentials, shows: probabilities that add up to 1 differ by nothing
+ * in sum. */
+static double excess(const row_options *o, double more)
 {
-    return (double)m->series[0] * more * more;
+    return o->kind == KIND_FORWARD ? more : (double)o->mixture.series[0] * more * more;
 }
 
 double run_row(const row_options *o, const char *student, const char *teacher, char *gradient,
@@ -280,5 +293,5 @@ double run_row(const row_options *o, const char *student, const char *teacher, c
     }
     if (o->gradient)
         EL_SPECIALIZE(o->gradient_type, write_gradients, o, gradient, slopes, q, n, &sums);
-    return sums.loss * UNIT - excess(&o->mixture, sums.more * UNIT);
+    return sums.loss * UNIT - excess(o, sums.more * UNIT);
 }
