@@ -108,10 +108,11 @@ float exps_sum2(el e, const void *x, int64_t n, const exps_power *power);
 
 /* Where backward takes lse as it was saved. In f32 it is off by up to 2^-24 |lse|, which is a
  * relative error of all p of the row: up to 2^-20 here, and of the target's q = 1 - p, p / q times
- * that: up to 2^-15. */
-static inline int exps_trusts_lse(double lse, double p, double q)
+ * that: as many roundings of f32 as a sum of n classes may be off by, and 2^-15 at most. */
+static inline int exps_trusts_lse(double lse, double p, double q, int64_t n)
 {
-    return lse != lse || (fabs(lse) < 32 && fabs(lse) * p < 512 * q);
+    const double roundings = fmin(8 + 0.75 * sqrt((double)n), 512);
+    return lse != lse || (fabs(lse) < 32 && fabs(lse) * p < roundings * q);
 }
 
 #endif

@@ -195,7 +195,7 @@ void ce_row_of_lse(const ce_job *j, const char *x, int64_t y, float lse, float *
     const double log_p = (double)target_logit(j, x, y, &r->slope) - lse;
     r->p = exp(log_p);
     r->q = -expm1(log_p);
-    if (!j->o.slice.all && !exps_trusts_lse(lse, r->p, r->q)) {
+    if (!j->o.slice.all && !exps_trusts_lse(lse, r->p, r->q, j->n)) {
         ce_add_row(j, x, y, scratch, r);
         return;
     }

@@ -115,7 +115,7 @@ static row_log row_of_lse(const job *j, int64_t b, int64_t l, float lse)
     const double x_y = el_get((el)tg_el(j->logits.type), element(&j->logits, b, l, 0),
                               grpo_class(&j->target, b, l));
     const double logp = x_y * j->per_temperature - lse, q = -expm1(logp);
-    if (!exps_trusts_lse(lse, 1 - q, q))
+    if (!exps_trusts_lse(lse, 1 - q, q, j->logits.n))
         return log_row(j, b, l);
     return (row_log){{0, j->scale, 0}, 0, LOG2_E * lse, logp, lse, q};
 }

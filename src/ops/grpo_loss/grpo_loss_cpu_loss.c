@@ -43,7 +43,7 @@ static tg_status gather(tg_ctx *ctx, const grpo *g, const tg_grpo_loss_backward_
                         tg_tensor *logp)
 {
     const grpo_plane lses = grpo_plane_of(args->lse), each = grpo_plane_of(logp);
-    const int64_t rows = g->batch * g->length;
+    const int64_t rows = g->batch * g->length, classes = grpo_logits_of(args->logits).n;
     int64_t *again = tg_workspace(ctx, (size_t)rows * sizeof *again + 1), any = 0;
     if (!again)
         return TG_ENOMEM;
@@ -55,7 +55,7 @@ static tg_status gather(tg_ctx *ctx, const grpo *g, const tg_grpo_loss_backward_
         if (!grpo_kept(&g->mask, b, l))
             continue;
         const double q = -expm1(saved_logp(args, b, l, lse));
-        again[i] = !exps_trusts_lse(lse, 1 - q, q);
+        again[i] = !exps_trusts_lse(lse, 1 - q, q, classes);
         any |= again[i];
     }
     if (any)
