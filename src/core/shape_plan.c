@@ -38,6 +38,22 @@ static uint32_t names_of_all(const op_shapes *s, shape_range range)
     return names;
 }
 
+/* All names that a list is held against: those of sums and of ~[...], too. */
+static uint32_t names_in(const op_shapes *s, const shape_list *list)
+{
+    uint32_t names = names_of(list);
+    for (int i = 0; i < list->count; i++) {
+        const shape_sum *sum =
+            list->dim[i] < SHAPE_NAMES ? NULL : &s->sum[list->dim[i] - SHAPE_NAMES];
+        for (int k = 0; sum && k < sum->count; k++)
+            for (int m = 0; m < 2 && sum->names[k][m] != SHAPE_NONE; m++)
+                names |= bit(sum->names[k][m]);
+    }
+    if (list->at != SHAPE_NONE && list->as_many)
+        names |= names_in(s, &s->list[list->several]);
+    return names;
+}
+
 static int has_sum(const shape_list *list)
 {
     for (int i = 0; i < list->count; i++)
@@ -69,7 +85,9 @@ static void plan_step(const op_shapes *s, const tg_op_info *op, shape_step *step
                       const shape_arg *arg, shape_range range, const progress *p)
 {
     const shape_list *list = &s->list[range.first];
-    const int perhaps = (names_of_all(s, range) & p->perhaps) != 0;
+    int perhaps = 0;
+    for (int i = 0; i < range.count; i++)
+        perhaps |= (names_in(s, &s->list[range.first + i]) & p->perhaps) != 0;
     *step = (shape_step){.kind = STEP_LISTS, .known = p->known};
     if (arg->like != SHAPE_NONE && (perhaps || is_required(op, arg->like)))
         step->kind = STEP_LIKE;

@@ -33,6 +33,23 @@ static void refused(const char *op, const void *args, const char *expected)
            expected);
 }
 
+/* A size that an optional tensor tells is one in ~[...] as well. */
+static void check_counted(void)
+{
+    int64_t s[5][2];
+    tg_tensor logits = matrix(TG_F32, s[0], 4, 8), target = matrix(TG_I64, s[1], 4, -1);
+    tg_tensor logp = matrix(TG_F32, s[2], 4, -1), ids = matrix(TG_I64, s[3], 3, -1);
+    tg_tensor selected = matrix(TG_F32, s[4], 4, 2);
+    const tg_softmax_logp_forward_args a = {.logits = &logits,
+                                            .target = &target,
+                                            .logp = &logp,
+                                            .selected_ids = &ids,
+                                            .selected = &selected};
+    refused("softmax_logp_forward", &a,
+            "softmax_logp_forward: selected is [4,2], of 8 elements, expected 12, as many as [4,3] "
+            "has");
+}
+
 static void check_losses(void)
 {
     int64_t s[5][2];
@@ -233,6 +250,7 @@ int main(void)
     const catalogue *cat = catalogue_get(error);
     EXPECT(cat, "%s", error);
     check_losses();
+    check_counted();
     check_tables();
     check_sum();
     check_options();

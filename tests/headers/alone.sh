@@ -31,7 +31,7 @@ fi
 options() { # COMPILER STANDARD LANGUAGE
     printf '#include <tigon/tigon.h>\nvoid f(tg_rms_norm_forward_args *, tg_tvd_backward_args *, double, int64_t);\n%s\n%s\n' \
         'void f(tg_rms_norm_forward_args *r, tg_tvd_backward_args *t, double eps, int64_t index) {
-            tg_rms_norm_forward_args a = {0, 0, 0, 0, TG_ZERO, TG_VALUE(eps), TG_ZERO};
+            tg_rms_norm_forward_args a = {0, 0, 0, 0, 0, 0, 0, TG_ZERO, TG_VALUE(eps), TG_ZERO};
             tg_tvd_backward_args b = {0, 0, 0, 0, 0, TG_VALUE(index), TG_ZERO};' '*r = a; *t = b; }' |
         "$1" -std="$2" -x "$3" -pedantic -Wall -Wextra -Wconversion -Werror -I"$include" -fsyntax-only - ||
         { echo "TG_ZERO and TG_VALUE do not compile as $2"; failed=1; }

@@ -138,8 +138,12 @@ static const pb_tensor *partner(const problem *p, const pb_tensor *t, pb_token_k
 {
     for (int i = 0; i < p->c->ntokens; i++) {
         const pb_token *k = &p->c->token[i];
-        if (k->kind == kind && !strcmp(left ? k->value : k->name, t->decl->name))
-            return problem_tensor(p, left ? k->name : k->value);
+        if (k->kind != kind || strcmp(left ? k->value : k->name, t->decl->name))
+            continue;
+        const pb_tensor *other = problem_tensor(p, left ? k->name : k->value);
+        /* rows that lie beside each other have elements of one size */
+        if (other && (kind != PB_BESIDE || tg_type_of(&other->view) == tg_type_of(&t->view)))
+            return other;
     }
     return NULL;
 }
