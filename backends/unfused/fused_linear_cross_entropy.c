@@ -26,12 +26,7 @@ static void add_gradients(eager *e, mat dlogits, const tg_tensor *x, const tg_te
 {
     if (temperature != 1)
         eager_scalar(e, EAGER_DIV, dlogits, dlogits, temperature);
-    if (dx)
-        linear_gradient(e, dlogits, 0, weight, dx, 0);
-    if (dweight)
-        linear_gradient(e, dlogits, 1, x, dweight, accumulate);
-    if (dbias)
-        eager_gradient(e, eager_vector(dbias), dlogits, accumulate);
+    linear_gradients(e, dlogits, x, weight, dx, dweight, dbias, accumulate);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forward_args *a)

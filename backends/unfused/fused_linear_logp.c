@@ -47,12 +47,7 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_logp_backward_args 
              .dlogits = eager_tensor(&of_d, d)));
     if (a->logit_scale != 1)
         eager_scalar(&e, EAGER_MUL, d, d, a->logit_scale);
-    if (a->dx)
-        linear_gradient(&e, d, 0, a->weight, a->dx, 0);
-    if (a->dweight)
-        linear_gradient(&e, d, 1, a->x, a->dweight, a->accumulate);
-    if (a->dbias)
-        eager_gradient(&e, eager_vector(a->dbias), d, a->accumulate);
+    linear_gradients(&e, d, a->x, a->weight, a->dx, a->dweight, a->dbias, a->accumulate);
     return eager_end(&e);
 }
 

@@ -3,7 +3,7 @@
  * cancellation of 1 + tanh and 1 + erf below zero. */
 #include <math.h>
 
-#include "eager.h"
+#include "gates.h"
 
 /* *m becomes a fresh temporary: op of what it was (and b). */
 static void unary(eager *e, eager_op op, mat *m)
@@ -56,22 +56,6 @@ static mat factor(eager *e, mat a, int exact)
     binary(e, EAGER_MUL, &f, a);
     unary(e, EAGER_SIGMOID, &f);
     return f;
-}
-
-/* gate and up; those that are neighbours in one tensor, as halves of another */
-typedef struct gates {
-    mat gate, up;
-} gates;
-
-static gates gates_of(eager *e, const tg_tensor *gate, const tg_tensor *up)
-{
-    const mat g = eager_rows(gate);
-    if (up)
-        return (gates){g, eager_rows(up)};
-    const mat halves = eager_like(e, g);
-    eager_permute(e, halves, g, 1);
-    return (gates){eager_columns(halves, 0, g.cols / 2),
-                   eager_columns(halves, g.cols / 2, g.cols / 2)};
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_geglu_forward_args *args)

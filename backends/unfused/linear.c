@@ -26,3 +26,15 @@ void linear_gradient(eager *e, mat dlogits, int trans, const tg_tensor *other, c
     eager_free(e, fresh);
     eager_free(e, operand); /* if it is a copy */
 }
+
+void linear_gradients(eager *e, mat dlogits, const tg_tensor *x, const tg_tensor *weight,
+                      const tg_tensor *dx, const tg_tensor *dweight, const tg_tensor *dbias,
+                      int64_t accumulate)
+{
+    if (dx)
+        linear_gradient(e, dlogits, 0, weight, dx, 0);
+    if (dweight)
+        linear_gradient(e, dlogits, 1, x, dweight, accumulate);
+    if (dbias)
+        eager_gradient(e, eager_vector(dbias), dlogits, accumulate);
+}

@@ -17,4 +17,9 @@ int linear_gradient_type(const tg_tensor *x);
 void linear_gradient(eager *e, mat dlogits, int trans, const tg_tensor *other, const tg_tensor *to,
                      int64_t accumulate);
 
+/* All that are asked for: dx, dweight and dbias may be NULL; accumulate is of the last two. */
+void linear_gradients(eager *e, mat dlogits, const tg_tensor *x, const tg_tensor *weight,
+                      const tg_tensor *dx, const tg_tensor *dweight, const tg_tensor *dbias,
+                      int64_t accumulate);
+
 #endif

@@ -1,7 +1,7 @@
 /* swiglu as an eager framework runs it: one pass and one temporary a step, in the storage type. */
 #include <math.h>
 
-#include "eager.h"
+#include "gates.h"
 
 /* a * by, or a itself where by is 1 */
 static mat scaled(eager *e, mat a, double by)
@@ -83,22 +83,6 @@ static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
 
 /* ---- limits, alpha, an offset of up, and one tensor of both ---- */
 
-/* gate and up, apart */
-typedef struct gates {
-    mat gate, up;
-} gates;
-
-static gates gates_of(eager *e, const tg_tensor *gate, const tg_tensor *up)
-{
-    const mat g = eager_rows(gate);
-    if (up)
-        return (gates){g, eager_rows(up)};
-    const mat halves = eager_like(e, g);
-    eager_permute(e, halves, g, 1);
-    return (gates){eager_columns(halves, 0, g.cols / 2),
-                   eager_columns(halves, g.cols / 2, g.cols / 2)};
-}
-
 /* The two as they are multiplied: within the limit, gate by its multiplier, up with its offset. */
 static gates limited(eager *e, gates given, double limit, double multiplier, double up_offset)
 {
@@ -177,18 +161,17 @@ static tg_status limited_backward(tg_ctx *ctx, const tg_swiglu_backward_args *ar
     return eager_end(&e);
 }
 
+/* Of the arguments of either direction: two tensors, and no more than silu. */
+#define IS_PLAIN(a) ((a)->up && (a)->limit == HUGE_VAL && (a)->alpha == 1 && (a)->up_offset == 0)
+
 static tg_status any_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 {
-    const int plain =
-        args->up && args->limit == HUGE_VAL && args->alpha == 1 && args->up_offset == 0;
-    return plain ? forward(ctx, args) : limited_forward(ctx, args);
+    return IS_PLAIN(args) ? forward(ctx, args) : limited_forward(ctx, args);
 }
 
 static tg_status any_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
 {
-    const int plain =
-        args->up && args->limit == HUGE_VAL && args->alpha == 1 && args->up_offset == 0;
-    return plain ? backward(ctx, args) : limited_backward(ctx, args);
+    return IS_PLAIN(args) ? backward(ctx, args) : limited_backward(ctx, args);
 }
 
 UNFUSED_IMPLS(swiglu) = {
