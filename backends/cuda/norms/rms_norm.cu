@@ -27,7 +27,7 @@ template <class T, int K, int FORM> struct forward_rows {
     vector weight, shift;
     vector_span shift_row;
     uint4 *vectors; /* in shared memory */
-    int64_t group;
+    int64_t group, end;
 
     __device__ __forceinline__ void begin(const forward_args &a, team &t, uint4 *shared)
     {
@@ -38,16 +38,21 @@ template <class T, int K, int FORM> struct forward_rows {
             t.first *= each;
             t.step = 1;
             end = min(a.rows, t.first + each);
-        } else {
-            end = a.rows;
         }
         t.shift = shift_of(a.x.row<T>(t.first));
         in.from[0] = a.x;
         if (TWO)
             in.from[TWO] = a.second;
-        in.begin(t, end, a.n, shared);
+        in.begin(t, last(a), a.n, shared);
         if (FORM != MODULATED)
             weight.begin(a.weight, t, a.n, 1, a.offset, vectors);
+    }
+
+    /* The end of the team's rows. No register holds it where it is that of all rows: kernels that
+     * hold two tensors have none to spare. */
+    __device__ __forceinline__ int64_t last(const forward_args &a) const
+    {
+        return FORM == MODULATED && element<T>::WHOLE ? end : a.rows;
     }
 
     /* The scale and shift of row r. */
@@ -63,8 +68,6 @@ template <class T, int K, int FORM> struct forward_rows {
         shift_row.f32 = a.shift_f32;
         shift.begin(shift_row, t, a.n, 0, 0, vectors + vector::CHUNKS * blockDim.x);
     }
-
-    int64_t end; /* of the team's rows */
 };
 
 /* v becomes what T holds of its sum with the residual, which goes to s; returns that as it lies
@@ -93,11 +96,11 @@ __global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_
     team t(&memory, a.lanes);
     forward_rows<T, K, FORM> rows;
     rows.begin(a, t, chunks);
-    for (int64_t r = t.first; r < rows.end; r += t.step) {
+    for (int64_t r = t.first; r < rows.last(a); r += t.step) {
         const T *x = a.x.row<T>(r), *const second = a.second.row<T>(r);
         T *const s = a.s.row<T>(r), *const y = a.y.row<T>(r);
         float squares[1] = {0};
-        rows.in.step(t, r, rows.end, a.n);
+        rows.in.step(t, r, rows.last(a), a.n);
         if constexpr (FORM == MODULATED)
             rows.modulate(a, t, r);
         for_chunks<T, K>(t, a.n, [&](int k, int j) {

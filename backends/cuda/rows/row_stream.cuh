@@ -152,8 +152,7 @@ template <class T, int K> struct held_vector {
     __device__ __forceinline__ void read(const vector_span &v, int j, int n, float missing,
                                          float offset, float (&x)[V<T>]) const
     {
-        if (v.data)
-            load_columns(v, j, n, x);
+        load_columns(v, j, n, x);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
             x[i] = v.data ? x[i] + offset : missing;
@@ -166,11 +165,12 @@ template <class T, int K> struct held_vector {
         }
     }
 
+    /* Nothing where there is no vector. */
     static __device__ __forceinline__ void load_columns(const vector_span &v, int j, int n,
                                                         float (&x)[V<T>])
     {
         typedef typename element<T>::f32 f32;
-        if (v.f32) {
+        if (v.data && v.f32) {
 #pragma unroll
             for (int i = 0; i < V<T>; i += 4) {
                 float part[4];
@@ -179,7 +179,7 @@ template <class T, int K> struct held_vector {
                 for (int k = 0; k < 4; k++)
                     x[i + k] = part[k];
             }
-        } else {
+        } else if (v.data) {
             widen<T>(load_chunk((const T *)v.data, j, n), x);
         }
     }
