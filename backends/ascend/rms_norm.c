@@ -15,7 +15,9 @@ ASCEND_KERNEL_OF(rms_norm_forward, rms_norm_forward_short, RMS_NORM_FORWARD_SHOR
 ASCEND_KERNEL(rms_norm_gated_forward, RMS_NORM_GATED_FORWARD);
 ASCEND_KERNEL(rms_norm_modulated_forward, RMS_NORM_MODULATED_FORWARD);
 
-enum { PLAIN, FUSED = 3, GATED = 6, MODULATED };
+enum { PLAIN, FUSED = 3, GATED = 6, MODULATED = 8 };
+
+const char *const ascend_rms_norm_ways[] = {"pieces", "whole rows", NULL};
 
 ASCEND_KERNELS(rms_norm) = {
     ROWS_KERNEL("rms_norm_forward", rms_norm_forward_rows, RMS_NORM_FORWARD_ROWS_FUSED),
@@ -25,8 +27,8 @@ ASCEND_KERNELS(rms_norm) = {
     ROWS_KERNEL("fused_add_rms_norm_forward", rms_norm_forward_rows, 0),
     WIDE_KERNEL("fused_add_rms_norm_forward", rms_norm_forward_wide, 0),
     ASCEND_SHORT("fused_add_rms_norm_forward.short", rms_norm_forward_short),
-    [GATED] = ROWS_KERNEL("rms_norm_forward.gated", rms_norm_gated_forward, 0),
-    [MODULATED] = ROWS_KERNEL("rms_norm_forward.modulated", rms_norm_modulated_forward, 0),
+    EITHER_WAY("rms_norm_forward.gated", rms_norm_gated_forward),
+    EITHER_WAY("rms_norm_forward.modulated", rms_norm_modulated_forward),
     {0},
 };
 
@@ -50,11 +52,11 @@ static int64_t least_l2(void)
  * find nothing there; nor where pieces would be small. */
 static int choose_groups(ascend_plan *plan, rms_norm_groups groups)
 {
-    enum { MOST = 4 };                        /* rows */
+    const int64_t most = groups.height > 0 && groups.height < 4 ? groups.height : 4; /* rows */
     enum { LINE = 512, SMALLEST = 2 * LINE }; /* bytes that memory is fast with; of a piece */
     const tg_ub_problem *p = &plan->problem;
     const int64_t line = LINE / p->dtype_bytes, l2 = least_l2();
-    for (int64_t group = MOST; group > 1; group--) {
+    for (int64_t group = most; group > 1; group--) {
         if (p->rows < groups.least * group * p->cores ||
             (group * p->dtype_bytes * groups.copies + (int64_t)sizeof(float)) * p->columns > l2)
             continue;
@@ -68,34 +70,19 @@ static int choose_groups(ascend_plan *plan, rms_norm_groups groups)
 }
 
 tg_status ascend_rms_norm_plan(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
-                               const tg_tensor *weight, rms_norm_groups groups, int *wide)
+                               uint32_t whole, uint32_t pieces, rms_norm_groups groups)
 {
-    ASCEND_TRY(ascend_begin_rows(plan, &ub[0], x, is_f32(weight) ? RMS_NORM_WEIGHT_F32 : 0));
-    *wide = plan->problem.columns > ub[0].max_columns;
-    if (!*wide) {
+    const int64_t height = groups.height;
+    ASCEND_TRY(ascend_begin_rows(plan, &ub[0], x, whole));
+    if (plan->problem.columns <= ub[0].max_columns) {
         const tg_status status = ascend_choose(plan);
+        if (status == TG_OK && height > 0 && plan->layout.tile_rows > height)
+            ascend_fits(plan, height, plan->problem.columns);
         if (status != TG_ENOMEM)
             return status;
-        *wide = 1;
     }
-    plan->ub = &ub[1];
+    ASCEND_TRY(ascend_begin_rows(plan, &ub[1], x, pieces));
     return choose_groups(plan, groups) ? TG_OK : ascend_choose(plan);
-}
-
-int ascend_rms_norm_fits(const tg_ub_kernel *ub, const tg_tensor *x)
-{
-    ascend_plan plan;
-    return ascend_begin_rows(&plan, ub, x, 0) == TG_OK && ascend_choose(&plan) == TG_OK;
-}
-
-tg_status ascend_rms_norm_plan_groups(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
-                                      int64_t height)
-{
-    ASCEND_TRY(ascend_begin_rows(plan, ub, x, 0));
-    ASCEND_TRY(ascend_choose(plan));
-    if (plan->layout.tile_rows > height && height > 0)
-        ascend_fits(plan, height, plan->problem.columns);
-    return TG_OK;
 }
 
 /* ---- forward ---- */
@@ -107,12 +94,13 @@ static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *ub,
     const rms_norm_groups groups = {.copies = args->s ? 5 : 3, .least = 2};
     const rms_norm_forward_alike *kernel = &rms_norm_forward_short_kernel;
     ascend_plan plan;
-    int is_short, wide;
+    const uint32_t options = is_f32(args->weight) ? RMS_NORM_WEIGHT_F32 : 0;
+    int is_short;
     ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ub[2], 0, &is_short, args->x, args->residual, args->y,
                                    args->s));
     if (!is_short) {
-        ASCEND_TRY(ascend_rms_norm_plan(&plan, ub, args->x, args->weight, groups, &wide));
-        kernel = wide ? &rms_norm_forward_wide_kernel : &rms_norm_forward_rows_kernel;
+        ASCEND_TRY(ascend_rms_norm_plan(&plan, ub, args->x, options, options, groups));
+        kernel = plan.ub == ub ? &rms_norm_forward_rows_kernel : &rms_norm_forward_wide_kernel;
     }
     return ASCEND_LAUNCH_CHOSEN(ctx, &plan, kernel, .x = args->x, .residual = args->residual,
                                 .weight = args->weight, .y = args->y, .s = args->s,
@@ -121,14 +109,15 @@ static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *ub,
                                 .eps = args->eps, .llama = args->casting_mode == 0);
 }
 
-ASCEND_OPERATOR_IF(rms_norm_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(rms_norm_forward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR(fused_add_rms_norm_forward, TG_TAKES_FLOATS);
 
 static tg_status gated_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {
+    const rms_norm_groups groups = {.copies = 5, .least = 1};
     ascend_plan plan;
-    ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_rms_norm[GATED], a->x, 0));
-    ASCEND_TRY(ascend_choose(&plan));
+    ASCEND_TRY(ascend_rms_norm_plan(&plan, &ascend_ub_rms_norm[GATED], a->x, RMS_NORM_WHOLE,
+                                    RMS_NORM_PIECES, groups));
     return ASCEND_LAUNCH(ctx, &plan, rms_norm_gated_forward, .x = a->x, .gate = a->gate,
                          .weight = a->weight, .y = a->y, .rstd = a->rstd,
                          .weight_f32 = is_f32(a->weight), .offset = a->offset,
@@ -137,15 +126,17 @@ static tg_status gated_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 
 static tg_status modulated_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {
-    const tg_rows x = tg_rows_of(a->x), scale = tg_rows_of(a->scale);
-    const int64_t height = scale.rows ? x.rows / scale.rows : 0;
+    const rms_norm_groups groups = {
+        .copies = 3, .least = 1, .height = rms_norm_height(a->x, a->scale)};
     ascend_plan plan;
-    ASCEND_TRY(ascend_rms_norm_plan_groups(&plan, &ascend_ub_rms_norm[MODULATED], a->x, height));
+    ASCEND_TRY(ascend_rms_norm_plan(&plan, &ascend_ub_rms_norm[MODULATED], a->x, RMS_NORM_WHOLE,
+                                    RMS_NORM_PIECES, groups));
     return ASCEND_LAUNCH(ctx, &plan, rms_norm_modulated_forward, .x = a->x, .scale = a->scale,
                          .shift = a->shift, .weight = a->weight, .y = a->y, .rstd = a->rstd,
-                         .height = height, .scale_f32 = is_f32(a->scale),
+                         .height = groups.height, .scale_f32 = is_f32(a->scale),
                          .shift_f32 = is_f32(a->shift), .weight_f32 = is_f32(a->weight),
-                         .offset = a->offset, .mean = 1.0 / (double)x.n, .eps = a->eps);
+                         .offset = a->offset, .mean = 1.0 / (double)tg_rows_of(a->x).n,
+                         .eps = a->eps);
 }
 
 tg_status ascend_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
@@ -168,11 +159,4 @@ tg_status ascend_fused_add_rms_norm_forward(tg_ctx *ctx,
                                             const tg_fused_add_rms_norm_forward_args *args)
 {
     return forward(ctx, &ascend_ub_rms_norm[FUSED], args);
-}
-
-/* Wide rows with a gate or a scale are left to others. */
-int ascend_rms_norm_forward_accepts(const tg_rms_norm_forward_args *args)
-{
-    return (!args->gate || ascend_rms_norm_fits(&ascend_ub_rms_norm[GATED], args->x)) &&
-           (!args->scale || ascend_rms_norm_fits(&ascend_ub_rms_norm[MODULATED], args->x));
 }

@@ -17,26 +17,43 @@
         .max_rows = 1, .max_columns = 255 * 64                                         \
     }
 
+/* Both ways of a kernel that has both: two entries. */
+#define EITHER_WAY(title, kernel)                                                            \
+    {.name = title ".rows",                                                                  \
+     ASCEND_BUFFERS(kernel),                                                                 \
+     .whole_rows = 1,                                                                        \
+     .column_multiple = 64,                                                                  \
+     .max_rows = 255,                                                                        \
+     .max_columns = 255 * 64,                                                                \
+     .option = ascend_rms_norm_ways},                                                        \
+    {                                                                                        \
+        .name = title ".wide", ASCEND_BUFFERS(kernel), .column_multiple = 64, .max_rows = 1, \
+        .max_columns = 255 * 64, .option = ascend_rms_norm_ways                              \
+    }
+extern const char *const ascend_rms_norm_ways[];
+
 /* Groups of wide rows: tensors of one that are copied, in and out; the least of them that are worth
- * it for a block, which reads one while it writes another. */
+ * it for a block, which reads one while it writes another. height: no more rows at a time, whole
+ * ones either; 0: any. */
 typedef struct rms_norm_groups {
     int copies, least;
+    int64_t height;
 } rms_norm_groups;
 
-/* Whole rows, ub[0], if there is room for one; else pieces, ub[1]. */
+/* Whole rows, ub[0] with these options, if there is room for one; else pieces, ub[1] with those. */
 tg_status ascend_rms_norm_plan(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
-                               const tg_tensor *weight, rms_norm_groups groups, int *wide);
-
-/* 1 if a row of x fits UB with all that the kernel keeps beside it. */
-int ascend_rms_norm_fits(const tg_ub_kernel *ub, const tg_tensor *x);
-
-/* Whole rows, no more at a time than a group has. */
-tg_status ascend_rms_norm_plan_groups(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
-                                      int64_t height);
+                               uint32_t whole, uint32_t pieces, rms_norm_groups groups);
 
 static inline int is_f32(const tg_tensor *weight)
 {
     return weight && tg_type_of(weight) == TG_F32;
+}
+
+/* Rows of x that have one row of scale. */
+static inline int64_t rms_norm_height(const tg_tensor *x, const tg_tensor *scale)
+{
+    const int64_t groups = tg_rows_of(scale).rows;
+    return groups ? tg_rows_of(x).rows / groups : 0;
 }
 
 #endif

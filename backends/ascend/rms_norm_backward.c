@@ -15,7 +15,7 @@ ASCEND_KERNEL(rms_norm_gated_backward, RMS_NORM_GATED_BACKWARD);
 ASCEND_KERNEL(rms_norm_modulated_backward, RMS_NORM_MODULATED_BACKWARD);
 ASCEND_KERNEL(rms_norm_groups, RMS_NORM_GROUPS);
 
-enum { PLAIN, FUSED = 3, GATED = 6, MODULATED, GROUPS };
+enum { PLAIN, FUSED = 3, GATED = 6, MODULATED = 8, GROUPS = 10 };
 
 ASCEND_KERNELS(rms_norm_backward) = {
     ROWS_KERNEL("rms_norm_backward", rms_norm_backward_rows, 1),
@@ -25,8 +25,8 @@ ASCEND_KERNELS(rms_norm_backward) = {
     ROWS_KERNEL("fused_add_rms_norm_backward", rms_norm_backward_rows, 0),
     WIDE_KERNEL("fused_add_rms_norm_backward", rms_norm_backward_wide, 0),
     ASCEND_SHORT("fused_add_rms_norm_backward.short", rms_norm_backward_short),
-    [GATED] = ROWS_KERNEL("rms_norm_backward.gated", rms_norm_gated_backward, 0),
-    [MODULATED] = ROWS_KERNEL("rms_norm_backward.modulated", rms_norm_modulated_backward, 0),
+    EITHER_WAY("rms_norm_backward.gated", rms_norm_gated_backward),
+    EITHER_WAY("rms_norm_backward.modulated", rms_norm_modulated_backward),
     [GROUPS] = {.name = "rms_norm_backward.groups",
                 ASCEND_BUFFERS(rms_norm_groups),
                 .flat = 1,
@@ -43,12 +43,13 @@ static tg_status backward(tg_ctx *ctx, const tg_ub_kernel *ub,
     const rms_norm_backward_alike *kernel = &rms_norm_backward_short_kernel;
     ascend_partial_sums partials;
     ascend_plan plan;
-    int is_short, wide;
+    const uint32_t options = is_f32(args->weight) ? RMS_NORM_WEIGHT_F32 : 0;
+    int is_short;
     ASCEND_TRY(
         ASCEND_CHOOSE_SHORT(&plan, &ub[2], 0, &is_short, args->s, args->dy, args->ds, args->dx));
     if (!is_short) {
-        ASCEND_TRY(ascend_rms_norm_plan(&plan, ub, args->s, args->weight, groups, &wide));
-        kernel = wide ? &rms_norm_backward_wide_kernel : &rms_norm_backward_rows_kernel;
+        ASCEND_TRY(ascend_rms_norm_plan(&plan, ub, args->s, options, options, groups));
+        kernel = plan.ub == ub ? &rms_norm_backward_rows_kernel : &rms_norm_backward_wide_kernel;
     }
     ASCEND_TRY(ascend_partials(ctx, args->dweight ? plan.layout.blocks : 0, columns, &partials));
     ASCEND_TRY(ASCEND_LAUNCH_CHOSEN(
@@ -60,16 +61,17 @@ static tg_status backward(tg_ctx *ctx, const tg_ub_kernel *ub,
                          : TG_OK;
 }
 
-ASCEND_OPERATOR_IF(rms_norm_backward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(rms_norm_backward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR(fused_add_rms_norm_backward, TG_TAKES_FLOATS);
 
 static tg_status gated_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
 {
+    const rms_norm_groups groups = {.copies = 8, .least = 1};
     const int64_t columns = tg_rows_of(a->x).n;
     ascend_partial_sums partials;
     ascend_plan plan;
-    ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_rms_norm_backward[GATED], a->x, 0));
-    ASCEND_TRY(ascend_choose(&plan));
+    ASCEND_TRY(ascend_rms_norm_plan(&plan, &ascend_ub_rms_norm_backward[GATED], a->x,
+                                    RMS_NORM_WHOLE, RMS_NORM_PIECES, groups));
     ASCEND_TRY(ascend_partials(ctx, a->dweight ? plan.layout.blocks : 0, columns, &partials));
     ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, rms_norm_gated_backward, .dy = a->dy, .x = a->x,
                              .gate = a->gate, .weight = a->weight, .rstd = a->rstd, .dx = a->dx,
@@ -104,20 +106,21 @@ static tg_status sum_groups(tg_ctx *ctx, const tg_rms_norm_backward_args *a,
 static tg_status modulated_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
 {
     const tg_rows x = tg_rows_of(a->x), scale = tg_rows_of(a->scale);
-    const int64_t height = scale.rows ? x.rows / scale.rows : 0;
+    const rms_norm_groups groups = {
+        .copies = 5, .least = 1, .height = rms_norm_height(a->x, a->scale)};
     const int wanted = a->dweight || a->dscale || a->dshift;
     ascend_partial_sums sums;
     ascend_plan plan;
-    ASCEND_TRY(
-        ascend_rms_norm_plan_groups(&plan, &ascend_ub_rms_norm_backward[MODULATED], a->x, height));
+    ASCEND_TRY(ascend_rms_norm_plan(&plan, &ascend_ub_rms_norm_backward[MODULATED], a->x,
+                                    RMS_NORM_WHOLE, RMS_NORM_PIECES, groups));
     ASCEND_TRY(
         ascend_partials(ctx, wanted ? 2 * (scale.rows + plan.layout.blocks) : 0, x.n, &sums));
-    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, rms_norm_modulated_backward, .dy = a->dy, .x = a->x,
-                             .scale = a->scale, .weight = a->weight, .rstd = a->rstd, .dx = a->dx,
-                             .sums = &sums.memory, .sums_stride = sums.stride, .height = height,
-                             .scale_f32 = is_f32(a->scale), .weight_f32 = is_f32(a->weight),
-                             .offset = a->offset, .mean = 1.0 / (double)x.n));
-    return wanted ? sum_groups(ctx, a, &sums, &plan, height) : TG_OK;
+    ASCEND_TRY(ASCEND_LAUNCH(
+        ctx, &plan, rms_norm_modulated_backward, .dy = a->dy, .x = a->x, .scale = a->scale,
+        .weight = a->weight, .rstd = a->rstd, .dx = a->dx, .sums = &sums.memory,
+        .sums_stride = sums.stride, .height = groups.height, .scale_f32 = is_f32(a->scale),
+        .weight_f32 = is_f32(a->weight), .offset = a->offset, .mean = 1.0 / (double)x.n));
+    return wanted ? sum_groups(ctx, a, &sums, &plan, groups.height) : TG_OK;
 }
 
 tg_status ascend_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
@@ -142,12 +145,4 @@ tg_status ascend_fused_add_rms_norm_backward(tg_ctx *ctx,
                                              const tg_fused_add_rms_norm_backward_args *args)
 {
     return backward(ctx, &ascend_ub_rms_norm_backward[FUSED], args);
-}
-
-/* Wide rows with a gate or a scale are left to others. */
-int ascend_rms_norm_backward_accepts(const tg_rms_norm_backward_args *args)
-{
-    const tg_ub_kernel *ub = ascend_ub_rms_norm_backward;
-    return (!args->gate || ascend_rms_norm_fits(&ub[GATED], args->x)) &&
-           (!args->scale || ascend_rms_norm_fits(&ub[MODULATED], args->x));
 }

@@ -8,8 +8,8 @@
  * kernels/sums/partials.asc.c. */
 #include "rms_norm_backward.args.h"
 #include "rms_norm_gated.args.h"
-#include "rms_norm_groups.h"
 #include "rms_norm_modulated.args.h"
+#include "rms_norm_pieces.h"
 #include "shared/asc_ring.h"
 #include "shared/asc_short.h"
 #include "shared/asc_silu.h"

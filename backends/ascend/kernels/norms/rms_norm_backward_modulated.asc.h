@@ -1,110 +1,149 @@
-/* rms_norm_backward_modulated.asc.h - the kernels with a scale of groups of rows, of whole rows and
- * one type; see asc_each_type.h. dx is as without a scale, with weight (1 + scale) in place of the
- * weight. */
+/* rms_norm_backward_modulated.asc.h - the kernels with a scale of groups of rows, of one type; see
+ * asc_each_type.h. dx is as without a scale, with weight (1 + scale) in place of the weight. */
 
 #include "rms_norm_factor.asc.h"
 
-static inline __aicore__ void
-ASC_NAME(rms_norm_modulated_backward_begin)(int64_t pitch, ASC_PARAMS(RMS_NORM_MODULATED_BACKWARD))
+ASC_STEP(rms_norm_modulated_backward_begin, RMS_NORM_MODULATED_BACKWARD)
 {
-    const int64_t bytes = tile_rows * pitch * (int64_t)sizeof(ASC_T);
+    const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
+    const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
     asc_clear_begin();
     asc_clear(dy_at, bytes);
     asc_clear(x_at, bytes);
-    asc_clear_copies(staged_at, 1, 4 * pitch);
+    asc_clear(rstd_at, asc_round_up(tile_rows, 8) * 4);
     asc_duplicate(ASC_SCRATCH(row_sums), 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
-    asc_duplicate(ASC_SCRATCH(products), 0.0f, (uint32_t)pitch);
-    asc_duplicate(ASC_SCRATCH(shifts), 0.0f, (uint32_t)pitch);
+    if (!p->whole) {
+        asc_clear(pieces_at, 8 * widest);
+        asc_clear(sums_in_at, 8 * widest);
+        return;
+    }
+    asc_clear_copies(staged_at, 1, 4 * widest);
+    asc_duplicate(ASC_SCRATCH(products), 0.0f, (uint32_t)widest);
+    asc_duplicate(ASC_SCRATCH(shifts), 0.0f, (uint32_t)widest);
     if (weight)
         ASC_NAME(asc_columns_load)
     (ASC_SCRATCH(weight32), asc_place(x_at, 0), weight, weight_f32, asc_f32(offset), columns,
-     pitch);
+     widest);
 }
 
-/* The factor of a group, when V has used that before. */
+ASC_STEP(rms_norm_modulated_backward_in, RMS_NORM_MODULATED_BACKWARD)
+{
+    const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
+    const uint64_t staged = asc_place(pieces_at, p->slot);
+    ASC_ROWS_IN(ASC_T, dy_at, p->slot, dy, dy_stride, *p, p->pitch);
+    ASC_ROWS_IN(ASC_T, x_at, p->slot, x, x_stride, *p, p->pitch);
+    if (p->first && p->sums)
+        asc_copy_rows_in(asc_place(rstd_at, p->turn), rstd + p->row, 1, p->rows * 4, 0, 0);
+    if (p->whole)
+        return;
+    ASC_NAME(asc_columns_in)
+    (staged, rms_norm_row_of(scale, p->group, scale_stride, scale_f32, sizeof(ASC_T)), scale_f32,
+     p->column, p->columns);
+    if (weight)
+        ASC_NAME(asc_columns_in)
+    (staged + (uint64_t)(4 * widest), weight, weight_f32, p->column, p->columns);
+    if (p->writes && sums)
+        rms_norm_sums_in(p, asc_place(sums_in_at, p->slot),
+                         rms_norm_group_sums(p, sums, sums_stride), 2, sums_stride, p->pitch);
+}
+
+/* What dy is multiplied by: of whole rows once for a group, when V has used that before. */
 static inline __aicore__ void
-ASC_NAME(rms_norm_modulated_backward_group)(int64_t group, int64_t pitch,
+ASC_NAME(rms_norm_modulated_backward_factor)(const asc_piece *p,
+                                             ASC_PARAMS(RMS_NORM_MODULATED_BACKWARD))
+{
+    const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
+    const uint64_t staged = p->whole ? asc_place(staged_at, 0) : asc_place(pieces_at, p->slot);
+    __ubuf__ float *weight32 = weight ? ASC_SCRATCH(weight32) : 0;
+    if (p->whole) {
+        ASC_FENCE(PIPE_V, PIPE_MTE2);
+        ASC_NAME(asc_columns_in)
+        (staged, rms_norm_row_of(scale, p->group, scale_stride, scale_f32, sizeof(ASC_T)),
+         scale_f32, 0, columns);
+        ASC_FENCE(PIPE_MTE2, PIPE_V);
+    } else if (weight) {
+        weight32 = ASC_NAME(asc_columns_piece)(weight32, staged + (uint64_t)(4 * widest),
+                                               weight_f32, asc_f32(offset), p->pitch);
+    }
+    ASC_NAME(rms_norm_factor)(ASC_SCRATCH(factor), staged, scale_f32, weight32, p->pitch);
+}
+
+/* The sums of dy n and of dy, of which n and dy are those of a piece; dy becomes m. */
+static inline __aicore__ void
+ASC_NAME(rms_norm_modulated_backward_weigh)(const asc_piece *p, __ubuf__ float *m,
+                                            __ubuf__ float *n, __ubuf__ ASC_T *out,
                                             ASC_PARAMS(RMS_NORM_MODULATED_BACKWARD))
 {
-    const uint64_t staged = asc_place(staged_at, 0);
-    ASC_FENCE(PIPE_V, PIPE_MTE2);
-    ASC_NAME(asc_columns_in)
-    (staged, rms_norm_row_of(scale, group, scale_stride, scale_f32, sizeof(ASC_T)), scale_f32, 0,
-     columns);
-    ASC_FENCE(PIPE_MTE2, PIPE_V);
-    ASC_NAME(rms_norm_factor)
-    (ASC_SCRATCH(factor), staged, scale_f32, weight ? ASC_SCRATCH(weight32) : 0, pitch);
-}
-
-static inline __aicore__ void
-ASC_NAME(rms_norm_modulated_backward_tile)(asc_tile tile, int slot, int64_t pitch,
-                                           ASC_PARAMS(RMS_NORM_MODULATED_BACKWARD))
-{
-    const uint32_t all = (uint32_t)(tile.rows * pitch);
-    __ubuf__ ASC_T *out = ASC_UB(ASC_T, dx_at, slot);
-    __ubuf__ float *rstd_in = ASC_UB(float, rstd_at, slot), *rstds = ASC_SCRATCH(rstds);
-    __ubuf__ float *row_sums = ASC_SCRATCH(row_sums), *terms = ASC_SCRATCH(p);
-    ASC_MAY_WRITE(slot);
-    asc_spread(rstds, rstd_in, tile.rows);
-#if ASC_16BIT
-    __ubuf__ float *m = ASC_SCRATCH(dy32), *n = ASC_SCRATCH(n), *x32 = n;
-    ASC_WIDEN(m, ASC_UB(ASC_T, dy_at, slot), all);
-    ASC_WIDEN(n, ASC_UB(ASC_T, x_at, slot), all);
-#else
-    __ubuf__ float *m = ASC_UB(float, dy_at, slot), *n = out, *x32 = ASC_UB(float, x_at, slot);
-#endif
-    ASC_THEN();
-    ASC_BY_ROW(asc_mul, n, x32, rstds, tile.rows, pitch);
-    if (sums)
-        asc_add_rows(ASC_SCRATCH(shifts), m, tile.rows, pitch);
+    const int summed = p->writes && sums;
+    __ubuf__ float *products = ASC_SCRATCH(products), *shifts = ASC_SCRATCH(shifts);
+    if (!p->whole) {
+        products = ASC_UB(float, sums_out_at, p->slot);
+        shifts = products + p->pitch;
+    }
+    if (summed && !p->whole)
+        rms_norm_sums_begin(p, products, ASC_UB(float, sums_in_at, p->slot), 2, p->pitch);
+    if (summed)
+        asc_add_rows(shifts, m, p->rows, p->pitch);
     ASC_THEN();
     ASC_NAME(rms_norm_weigh)
-    (ASC_SCRATCH(products), sums != 0, ASC_SCRATCH(factor), 1, m, n, terms, out, 0, tile.rows,
-     pitch);
-    asc_mul(terms, m, n, all);
-    ASC_THEN();
-    ASC_BY_ROW(asc_mul, m, m, rstds, tile.rows, pitch);
-    asc_sum_rows(row_sums, terms, tile.rows, pitch, pitch, ASC_SCRATCH(eighth), ASC_SCRATCH(rest));
-    rms_norm_spread(ASC_SCRATCH(factors), row_sums, rstd_in, asc_f32(mean), tile.rows);
-    ASC_NAME(rms_norm_dx)
-    (out, m, n, ASC_SCRATCH(factors), (__ubuf__ ASC_T *)0, 0, terms, tile.rows, pitch);
-    ASC_HAS_READ(slot);
+    (products, summed, ASC_SCRATCH(factor), 1, m, n, ASC_SCRATCH(p), out, 0, p->rows, p->pitch);
 }
 
-ASC_KERNEL ASC_NAME(rms_norm_modulated_backward)(ASC_PARAMS(RMS_NORM_MODULATED_BACKWARD))
+ASC_STEP(rms_norm_modulated_backward_tile, RMS_NORM_MODULATED_BACKWARD)
 {
-    const rms_norm_groups g = rms_norm_groups_of(rows, height, tile_rows, columns);
-    const int64_t pitch = asc_round_up(columns, ASC_LANES), block = asc_get_block_idx();
-    int64_t group = -1;
-    int slot = 0;
-    ASC_NAME(rms_norm_modulated_backward_begin)(pitch, ASC_NAMES(RMS_NORM_MODULATED_BACKWARD));
-    asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
-    for (int64_t task = g.share.begin; task < g.share.end; task++, slot ^= 1) {
-        const asc_tile tile = rms_norm_group_tile(&g, task);
-        const int changes = task / g.per_group != group;
-        if (changes && sums && group >= 0)
-            rms_norm_leave_sums(sums + (group + block) * 2 * sums_stride, sums_stride,
-                                ASC_SCRATCH(products), ASC_SCRATCH(shifts), columns, pitch);
-        group = task / g.per_group;
-        ASC_MAY_FILL(slot);
-        ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, pitch);
-        ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
-        asc_copy_rows_in(asc_place(rstd_at, slot), rstd + tile.row, 1, tile.rows * 4, 0, 0);
-        ASC_HAS_FILLED(slot);
-        if (changes)
-            ASC_NAME(rms_norm_modulated_backward_group)
-        (group, pitch, ASC_NAMES(RMS_NORM_MODULATED_BACKWARD));
-        ASC_NAME(rms_norm_modulated_backward_tile)
-        (tile, slot, pitch, ASC_NAMES(RMS_NORM_MODULATED_BACKWARD));
-        ASC_HAS_WRITTEN(slot);
-        ASC_ROWS_OUT(ASC_T, dx, dx_stride, tile, dx_at, slot, pitch);
-        ASC_HAS_LEFT(slot);
-    }
-    if (sums && group >= 0)
-        rms_norm_leave_sums(sums + (group + block) * 2 * sums_stride, sums_stride,
-                            ASC_SCRATCH(products), ASC_SCRATCH(shifts), columns, pitch);
-    asc_pipeline_end();
+    __ubuf__ ASC_T *out = ASC_UB(ASC_T, dx_at, p->slot);
+    __ubuf__ float *rstd_in = ASC_UB(float, rstd_at, p->turn), *rstds = ASC_SCRATCH(rstds);
+    __ubuf__ float *row_sums = ASC_SCRATCH(row_sums), *terms = ASC_SCRATCH(p);
+    if (!p->whole || p->begins)
+        ASC_NAME(rms_norm_modulated_backward_factor)(p, ASC_NAMES(RMS_NORM_MODULATED_BACKWARD));
+    if (p->writes)
+        ASC_MAY_WRITE(p->slot);
+    if (p->first && p->sums)
+        asc_spread(rstds, rstd_in, p->rows);
+#if ASC_16BIT
+    __ubuf__ float *m = ASC_SCRATCH(dy32), *n = ASC_SCRATCH(n), *x32 = n;
+    ASC_WIDEN(m, ASC_UB(ASC_T, dy_at, p->slot), p->n);
+    ASC_WIDEN(n, ASC_UB(ASC_T, x_at, p->slot), p->n);
+#else
+    __ubuf__ float *m = ASC_UB(float, dy_at, p->slot), *x32 = ASC_UB(float, x_at, p->slot);
+    __ubuf__ float *n = p->writes ? out : x32;
+#endif
+    ASC_THEN();
+    ASC_BY_ROW(asc_mul, n, x32, rstds, p->rows, p->pitch);
+    ASC_NAME(rms_norm_modulated_backward_weigh)
+    (p, m, n, out, ASC_NAMES(RMS_NORM_MODULATED_BACKWARD));
+    if (p->sums)
+        asc_mul(terms, m, n, p->n);
+    ASC_THEN();
+    if (p->writes)
+        ASC_BY_ROW(asc_mul, m, m, rstds, p->rows, p->pitch);
+    if (p->sums)
+        rms_norm_add_part(p, row_sums, ASC_SCRATCH(part), terms, ASC_SCRATCH(eighth),
+                          ASC_SCRATCH(rest));
+    if (p->sums && p->last)
+        rms_norm_spread(ASC_SCRATCH(factors), row_sums, rstd_in, asc_f32(mean), p->rows);
+    ASC_THEN();
+    if (p->writes)
+        ASC_NAME(rms_norm_dx)
+    (out, m, n, ASC_SCRATCH(factors), (__ubuf__ ASC_T *)0, 0, terms, p->rows, p->pitch);
+    ASC_HAS_READ(p->slot);
 }
+
+ASC_STEP(rms_norm_modulated_backward_out, RMS_NORM_MODULATED_BACKWARD)
+{
+    __gm__ float *to = sums ? rms_norm_group_sums(p, sums, sums_stride) : 0;
+    ASC_ROWS_OUT(ASC_T, dx, dx_stride, *p, dx_at, p->slot, p->pitch);
+    if (sums && !p->whole)
+        rms_norm_sums_out(p, to, asc_place(sums_out_at, p->slot), 2, sums_stride, p->pitch);
+    else if (sums && p->ends)
+        rms_norm_leave_sums(to, sums_stride, ASC_SCRATCH(products), ASC_SCRATCH(shifts), columns,
+                            p->pitch);
+}
+
+#define ASC_PIPELINE(step) ASC_NAME(rms_norm_modulated_backward##step)
+#define ASC_PIPELINE_ARGS RMS_NORM_MODULATED_BACKWARD
+#define ASC_PIPELINE_GROUPS height
+#include "shared/asc_pipeline.asc.h"
 
 /* A piece of a row of dscale or dshift, from where it is computed. */
 static inline __aicore__ void ASC_NAME(rms_norm_group_out)(__gm__ char *to, int64_t is_f32,

@@ -1,15 +1,16 @@
-/* rms_norm_forward_gated.asc.h - the kernel with a gate, of whole rows and one type; see
- * asc_each_type.h. */
+/* rms_norm_forward_gated.asc.h - the kernel with a gate, of one type; see asc_each_type.h. */
 
 ASC_STEP(rms_norm_gated_forward_begin, RMS_NORM_GATED_FORWARD)
 {
-    const int64_t widest = asc_round_up(columns, ASC_LANES);
+    const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
     const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
     asc_clear_begin();
     asc_clear(x_at, bytes);
     asc_clear(gate_at, bytes);
     asc_clear(rstd_at, asc_round_up(tile_rows, 8) * 4);
-    if (weight)
+    if (!p->whole)
+        asc_clear(weight_at, widest * 4);
+    else if (weight)
         ASC_NAME(asc_columns_load)
     (ASC_SCRATCH(scale), asc_place(x_at, 0), weight, weight_f32, asc_f32(offset), columns, widest);
 }
@@ -17,46 +18,62 @@ ASC_STEP(rms_norm_gated_forward_begin, RMS_NORM_GATED_FORWARD)
 ASC_STEP(rms_norm_gated_forward_in, RMS_NORM_GATED_FORWARD)
 {
     ASC_ROWS_IN(ASC_T, x_at, p->slot, x, x_stride, *p, p->pitch);
-    ASC_ROWS_IN(ASC_T, gate_at, p->slot, gate, gate_stride, *p, p->pitch);
+    if (p->writes)
+        ASC_ROWS_IN(ASC_T, gate_at, p->slot, gate, gate_stride, *p, p->pitch);
+    if (p->writes && !p->whole && weight)
+        ASC_NAME(asc_columns_in)
+    (asc_place(weight_at, p->slot), weight, weight_f32, p->column, p->columns);
 }
 
 ASC_STEP(rms_norm_gated_forward_tile, RMS_NORM_GATED_FORWARD)
 {
+    const int early = ASC_16BIT && p->sums; /* nothing but what is widened is read in its copy */
     __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, p->slot);
-    __ubuf__ float *stat = ASC_UB(float, rstd_at, p->turn), *spread = ASC_SCRATCH(spread);
-    ASC_MAY_WRITE(p->slot);
+    __ubuf__ float *stat = ASC_UB(float, rstd_at, p->turn), *scale = ASC_SCRATCH(scale);
+    if (p->writes)
+        ASC_MAY_WRITE(p->slot);
 #if ASC_16BIT
     __ubuf__ float *from = ASC_SCRATCH(x32), *z = ASC_SCRATCH(z32), *q = ASC_SCRATCH(q);
     ASC_WIDEN(from, ASC_UB(ASC_T, x_at, p->slot), p->n);
-    ASC_WIDEN(z, ASC_UB(ASC_T, gate_at, p->slot), p->n);
+    if (p->writes)
+        ASC_WIDEN(z, ASC_UB(ASC_T, gate_at, p->slot), p->n);
     ASC_THEN();
-    ASC_HAS_READ(p->slot);
 #else
     __ubuf__ float *from = ASC_UB(float, x_at, p->slot), *z = ASC_UB(float, gate_at, p->slot);
     __ubuf__ float *q = out;
 #endif
-    asc_mul(q, from, from, p->n);
-    ASC_THEN();
-    asc_sum_rows(stat, q, p->rows, p->pitch, p->pitch, ASC_SCRATCH(eighth), ASC_SCRATCH(rest));
-    rms_norm_rstd(stat, spread, p->rows, asc_f32(mean), asc_f32(eps));
-    ASC_BY_ROW(asc_mul, q, from, spread, p->rows, p->pitch);
-    ASC_THEN();
-    if (weight)
-        ASC_BY_COLUMN(asc_mul, q, q, ASC_SCRATCH(scale), p->rows, p->pitch);
-    ASC_THEN();
-    asc_silu_product(q, z, q, ASC_SCRATCH(h), ASC_SCRATCH(e), 1.0f, 1.0f, p->n);
+    if (early)
+        ASC_HAS_READ(p->slot);
+    if (p->sums)
+        rms_norm_add_squares(p, stat, ASC_SCRATCH(part), from, p->writes ? q : from,
+                             ASC_SCRATCH(eighth), ASC_SCRATCH(rest));
+    if (p->sums && p->last)
+        rms_norm_rstd(stat, ASC_SCRATCH(spread), p->rows, asc_f32(mean), asc_f32(eps));
+    if (p->writes && !p->whole && weight)
+        scale = ASC_NAME(asc_columns_piece)(scale, asc_place(weight_at, p->slot), weight_f32,
+                                            asc_f32(offset), p->pitch);
+    if (p->writes) {
+        ASC_BY_ROW(asc_mul, q, from, ASC_SCRATCH(spread), p->rows, p->pitch);
+        ASC_THEN();
+        if (weight)
+            ASC_BY_COLUMN(asc_mul, q, q, scale, p->rows, p->pitch);
+        ASC_THEN();
+        asc_silu_product(q, z, q, ASC_SCRATCH(h), ASC_SCRATCH(e), 1.0f, 1.0f, p->n);
+    }
+    if (!early)
+        ASC_HAS_READ(p->slot);
 #if ASC_16BIT
-    ASC_NARROW(out, q, p->n);
-    ASC_THEN();
-#else
-    ASC_HAS_READ(p->slot);
+    if (p->writes) {
+        ASC_NARROW(out, q, p->n);
+        ASC_THEN();
+    }
 #endif
 }
 
 ASC_STEP(rms_norm_gated_forward_out, RMS_NORM_GATED_FORWARD)
 {
     ASC_ROWS_OUT(ASC_T, y, y_stride, *p, y_at, p->slot, p->pitch);
-    if (rstd)
+    if (rstd && p->first)
         asc_copy_ub2gm_align(rstd + p->row, ASC_UB(float, rstd_at, p->turn),
                              (uint32_t)(p->rows * 4));
 }

@@ -2,10 +2,11 @@
 #ifndef RMS_NORM_GATED_ARGS_H
 #define RMS_NORM_GATED_ARGS_H
 
-#include "shared/asc_args.h"
+#include "rms_norm_pieces.args.h"
 
-/* Whole rows. Steps: 0 copy in, 1 widen, 2 squares, 3 sums, 4 normalise, 5 gate, 6 copy out. mean:
- * 1 / columns. For f32 the buffers copied into serve as x32 and z32, and q is y. */
+/* Steps: 0 copy in, 1 widen, 2 squares, 3 sums, 4 normalise, 5 gate, 6 copy out. mean:
+ * 1 / columns. For f32 the buffers copied into serve as x32 and z32, and q is y. Of pieces,
+ * weight is as it lies in memory, and part the sum of one. */
 #define RMS_NORM_GATED_FORWARD(X)                                                               \
     X(TENSOR, x, ASC_T)                                                                         \
     X(TENSOR, gate, ASC_T)                                                                      \
@@ -20,20 +21,24 @@
     X(BUFFER, x, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, gate, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW)                               \
     X(BUFFER, y, .from = 2, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                      \
-    X(BUFFER, rstd, .per = TG_UB_ROW, .bytes = 4, .from = 3, .to = 6, .copies = 2)              \
+    X(BUFFER, rstd, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
     X(BUFFER, z32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
     X(BUFFER, q, .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
     X(BUFFER, h, .bytes = 4, .from = 5, .to = 5, .bank = TG_UB_BANK_HIGH)                       \
     X(BUFFER, e, .bytes = 4, .from = 5, .to = 5, .bank = TG_UB_BANK_HIGH)                       \
-    X(BUFFER, spread, .per = TG_UB_ROW, .bytes = 32, .from = 3, .to = 4, .align = 256)          \
+    X(BUFFER, spread, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)            \
     X(BUFFER, eighth, .bytes = 4, .every = 8, .from = 3, .to = 3)                               \
     X(BUFFER, rest, .bytes = 4, .every = 64, .from = 3, .to = 3)                                \
-    X(BUFFER, scale, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)
+    X(BUFFER, scale, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
+    X(BUFFER, weight, .per = TG_UB_COLUMN, .bytes = 4, .to = 5, .copies = 2,                    \
+      .bank = TG_UB_BANK_LOW, .when = RMS_NORM_PIECES)                                          \
+    X(BUFFER, part, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .when = RMS_NORM_PIECES)
 
 /* Steps: 0 copy in, 1 widen and normalise, 2 gate, 3 add to dweight, 4 products and their mean, 5
  * dx, 6 copy out. partials: the blocks' sums of dweight, or NULL. For f32 dy32 is dy, z32 is gate,
- * and n is dx. */
+ * and n is dx. Of pieces, weight and part are as above, and dweight's sum goes through memory:
+ * dweight_in becomes dweight_out. */
 #define RMS_NORM_GATED_BACKWARD(X)                                                                \
     X(TENSOR, dy, ASC_T)                                                                          \
     X(TENSOR, x, ASC_T)                                                                           \
@@ -53,7 +58,7 @@
     X(BUFFER, gate, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW)                                 \
     X(BUFFER, dx, .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                       \
     X(BUFFER, dgate, .from = 2, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                    \
-    X(BUFFER, rstd, .per = TG_UB_ROW, .bytes = 4, .to = 4, .copies = 2)                           \
+    X(BUFFER, rstd, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                  \
     X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)  \
     X(BUFFER, z32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)   \
     X(BUFFER, n, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)    \
@@ -62,12 +67,20 @@
     X(BUFFER, k, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_LOW)                          \
     X(BUFFER, e, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_HIGH)                         \
     X(BUFFER, p, .bytes = 4, .from = 3, .to = 5, .bank = TG_UB_BANK_HIGH)                         \
-    X(BUFFER, dweight, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
-    X(BUFFER, rstds, .per = TG_UB_ROW, .bytes = 32, .from = 1, .to = 5, .align = 256)             \
-    X(BUFFER, factors, .per = TG_UB_ROW, .bytes = 32, .from = 4, .to = 5, .align = 256)           \
+    X(BUFFER, dweight, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW, \
+      .when = RMS_NORM_WHOLE)                                                                     \
+    X(BUFFER, rstds, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)               \
+    X(BUFFER, factors, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)             \
     X(BUFFER, eighth, .bytes = 4, .every = 8, .from = 4, .to = 4)                                 \
     X(BUFFER, rest, .bytes = 4, .every = 64, .from = 4, .to = 4)                                  \
     X(BUFFER, scale, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)  \
-    X(BUFFER, sums, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)
+    X(BUFFER, sums, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                               \
+    X(BUFFER, weight, .per = TG_UB_COLUMN, .bytes = 4, .to = 5, .copies = 2,                      \
+      .bank = TG_UB_BANK_HIGH, .when = RMS_NORM_PIECES)                                           \
+    X(BUFFER, part, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .when = RMS_NORM_PIECES)      \
+    X(BUFFER, dweight_in, .per = TG_UB_COLUMN, .bytes = 4, .to = 3, .copies = 2,                  \
+      .when = RMS_NORM_PIECES)                                                                    \
+    X(BUFFER, dweight_out, .per = TG_UB_COLUMN, .bytes = 4, .from = 3, .to = 6, .copies = 2,      \
+      .bank = TG_UB_BANK_LOW, .when = RMS_NORM_PIECES)
 
 #endif

@@ -3,43 +3,48 @@
 #ifndef RMS_NORM_MODULATED_ARGS_H
 #define RMS_NORM_MODULATED_ARGS_H
 
-#include "shared/asc_args.h"
+#include "rms_norm_pieces.args.h"
 
-/* Whole rows; a tile's are of one group, which has `height`. mean: 1 / columns. Steps: 0 copy in, 1
+/* A tile's rows are of one group, which has `height`. mean: 1 / columns. Steps: 0 copy in, 1
  * widen, 2 squares, 3 sums, 4 normalise, 5 scale and shift, 6 copy out. For f32 x32 is x, and q is
- * y. factor: weight (1 + scale). */
-#define RMS_NORM_MODULATED_FORWARD(X)                                                            \
-    X(TENSOR, x, ASC_T)                                                                          \
-    X(TENSOR, scale, void)                                                                       \
-    X(TENSOR, shift, void)                                                                       \
-    X(VECTOR, weight, void)                                                                      \
-    X(TENSOR, y, ASC_T)                                                                          \
-    X(VECTOR, rstd, float)                                                                       \
-    X(I64, height)                                                                               \
-    X(I64, scale_f32)                                                                            \
-    X(I64, shift_f32)                                                                            \
-    X(I64, weight_f32)                                                                           \
-    X(F32, offset)                                                                               \
-    X(F32, mean)                                                                                 \
-    X(F32, eps)                                                                                  \
-    X(GRID, rows, columns, tile_rows, tile_columns)                                              \
-    X(BUFFER, x, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                   \
-    X(BUFFER, y, .from = 2, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                       \
-    X(BUFFER, rstd, .per = TG_UB_ROW, .bytes = 4, .from = 3, .to = 6, .copies = 2)               \
-    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)  \
-    X(BUFFER, q, .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)   \
-    X(BUFFER, spread, .per = TG_UB_ROW, .bytes = 32, .from = 3, .to = 4, .align = 256)           \
-    X(BUFFER, eighth, .bytes = 4, .every = 8, .from = 3, .to = 3)                                \
-    X(BUFFER, rest, .bytes = 4, .every = 64, .from = 3, .to = 3)                                 \
-    X(BUFFER, weight32, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                       \
-    X(BUFFER, staged, .per = TG_UB_COLUMN, .bytes = 8, .to = TG_UB_LAST)                         \
-    X(BUFFER, factor, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
-    X(BUFFER, shift32, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)
+ * y. factor: weight (1 + scale). staged: scale and shift, and of pieces the weight behind them; part:
+ * the sum of a piece. */
+#define RMS_NORM_MODULATED_FORWARD(X)                                                             \
+    X(TENSOR, x, ASC_T)                                                                           \
+    X(TENSOR, scale, void)                                                                        \
+    X(TENSOR, shift, void)                                                                        \
+    X(VECTOR, weight, void)                                                                       \
+    X(TENSOR, y, ASC_T)                                                                           \
+    X(VECTOR, rstd, float)                                                                        \
+    X(I64, height)                                                                                \
+    X(I64, scale_f32)                                                                             \
+    X(I64, shift_f32)                                                                             \
+    X(I64, weight_f32)                                                                            \
+    X(F32, offset)                                                                                \
+    X(F32, mean)                                                                                  \
+    X(F32, eps)                                                                                   \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                               \
+    X(BUFFER, x, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
+    X(BUFFER, y, .from = 2, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                        \
+    X(BUFFER, rstd, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                  \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)   \
+    X(BUFFER, q, .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)    \
+    X(BUFFER, spread, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)              \
+    X(BUFFER, eighth, .bytes = 4, .every = 8, .from = 3, .to = 3)                                 \
+    X(BUFFER, rest, .bytes = 4, .every = 64, .from = 3, .to = 3)                                  \
+    X(BUFFER, weight32, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                        \
+    X(BUFFER, staged, .per = TG_UB_COLUMN, .bytes = 8, .to = TG_UB_LAST, .when = RMS_NORM_WHOLE)  \
+    X(BUFFER, factor, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)  \
+    X(BUFFER, shift32, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
+    X(BUFFER, pieces, .per = TG_UB_COLUMN, .bytes = 12, .to = 5, .copies = 2,                     \
+      .when = RMS_NORM_PIECES)                                                                    \
+    X(BUFFER, part, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .when = RMS_NORM_PIECES)
 
 /* Likewise. Steps: 0 copy in, 1 widen and normalise, 2 add to the sums, 3 products, 4 their mean, 5
  * dx, 6 copy out. sums: of dy n and of dy, over the rows that a block has of a group, at row
  * group + block of pairs of rows `sums_stride` long; NULL: not wanted. For f32 dy32 is dy, and n
- * is dx. */
+ * is dx. Of pieces, the sums go through memory: sums_in become
+ * sums_out. staged: scale, and of pieces the weight behind it. */
 #define RMS_NORM_MODULATED_BACKWARD(X)                                                             \
     X(TENSOR, dy, ASC_T)                                                                           \
     X(TENSOR, x, ASC_T)                                                                            \
@@ -58,20 +63,29 @@
     X(BUFFER, dy, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
     X(BUFFER, x, .to = 1, .copies = 2, .bank = TG_UB_BANK_LOW)                                     \
     X(BUFFER, dx, .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                        \
-    X(BUFFER, rstd, .per = TG_UB_ROW, .bytes = 4, .to = 4, .copies = 2)                            \
+    X(BUFFER, rstd, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                   \
     X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)   \
     X(BUFFER, n, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)     \
     X(BUFFER, p, .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH)                          \
-    X(BUFFER, products, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
-    X(BUFFER, shifts, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)  \
-    X(BUFFER, rstds, .per = TG_UB_ROW, .bytes = 32, .from = 1, .to = 5, .align = 256)              \
-    X(BUFFER, factors, .per = TG_UB_ROW, .bytes = 32, .from = 4, .to = 5, .align = 256)            \
+    X(BUFFER, products, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW, \
+      .when = RMS_NORM_WHOLE)                                                                      \
+    X(BUFFER, shifts, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH,  \
+      .when = RMS_NORM_WHOLE)                                                                      \
+    X(BUFFER, rstds, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)                \
+    X(BUFFER, factors, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)              \
     X(BUFFER, eighth, .bytes = 4, .every = 8, .from = 4, .to = 4)                                  \
     X(BUFFER, rest, .bytes = 4, .every = 64, .from = 4, .to = 4)                                   \
     X(BUFFER, weight32, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                         \
-    X(BUFFER, staged, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                           \
+    X(BUFFER, staged, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .when = RMS_NORM_WHOLE)   \
     X(BUFFER, factor, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)  \
-    X(BUFFER, row_sums, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)
+    X(BUFFER, row_sums, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                            \
+    X(BUFFER, pieces, .per = TG_UB_COLUMN, .bytes = 8, .to = 5, .copies = 2,                       \
+      .when = RMS_NORM_PIECES)                                                                     \
+    X(BUFFER, part, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .when = RMS_NORM_PIECES)       \
+    X(BUFFER, sums_in, .per = TG_UB_COLUMN, .bytes = 8, .to = 2, .copies = 2,                      \
+      .when = RMS_NORM_PIECES)                                                                     \
+    X(BUFFER, sums_out, .per = TG_UB_COLUMN, .bytes = 8, .from = 2, .to = 6, .copies = 2,          \
+      .when = RMS_NORM_PIECES)
 
 /* What the sums of all blocks become: dscale and dshift of each group, which may be NULL, and
  * dweight in f32, NULL too. blocks: of the launch before, which had `tasks`, `per_group` of each

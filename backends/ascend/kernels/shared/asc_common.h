@@ -316,7 +316,9 @@ typedef struct asc_piece {
     int slot,
         turn; /* copies of its buffers, and of those that belong to the rows of all their pieces */
     int first, last, whole; /* of the pieces of its rows; it is the only one */
-    int sums, writes;       /* what is to be done */
+    int64_t group;          /* that its rows are of */
+    int begins, ends; /* its rows are the first, or the last, that this block has of the group */
+    int sums, writes; /* what is to be done */
 } asc_piece;
 
 /* A step of such a kernel. */

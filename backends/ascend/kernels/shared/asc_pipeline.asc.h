@@ -10,6 +10,9 @@
  *   #define ASC_PIPELINE_STEP (32 / sizeof(ASC_T))                     rows lie multiples of it
  *                                                                      apart in UB; ASC_LANES if it
  *                                                                      is left out
+ *   #define ASC_PIPELINE_GROUPS height                                 rows come in groups of so
+ *                                                                      many, and tiles have rows of
+ *                                                                      one; left out: in one
  *
  * and its steps. Each is a function of all that the kernel is given, ASC_STEP(); the middle ones
  * know the piece that it is about:
@@ -26,15 +29,17 @@
 #ifndef ASC_PIPELINE_STEP
 #define ASC_PIPELINE_STEP ASC_LANES
 #endif
+#ifndef ASC_PIPELINE_GROUPS
+#define ASC_PIPELINE_GROUPS 0
+#endif
 ASC_KERNEL ASC_PIPELINE()(ASC_PARAMS(ASC_PIPELINE_ARGS))
 {
     asc_piece p = {0};
     p.whole = tile_columns >= columns;
     ASC_PIPELINE(_begin)(&p, ASC_NAMES(ASC_PIPELINE_ARGS));
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
-    for (p.row = asc_get_block_idx() * tile_rows; p.row < rows;
-         p.row += asc_get_block_num() * tile_rows, p.turn ^= 1) {
-        p.rows = asc_min_of(tile_rows, rows - p.row);
+    for (int64_t i = 0; asc_piece_rows(&p, i, rows, ASC_PIPELINE_GROUPS, tile_rows);
+         i++, p.turn ^= 1) {
         for (int pass = p.whole; pass < 2; pass++)
             for (p.column = 0; p.column < columns; p.column += tile_columns, p.slot ^= 1) {
                 p.columns = asc_min_of(tile_columns, columns - p.column);
@@ -64,4 +69,5 @@ ASC_KERNEL ASC_PIPELINE()(ASC_PARAMS(ASC_PIPELINE_ARGS))
 #undef ASC_PIPELINE
 #undef ASC_PIPELINE_ARGS
 #undef ASC_PIPELINE_STEP
+#undef ASC_PIPELINE_GROUPS
 #undef ASC_PIPELINE_ENDS

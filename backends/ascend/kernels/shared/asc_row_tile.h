@@ -57,6 +57,31 @@ static inline __aicore__ asc_tile asc_piece_at(asc_grid g, asc_share share, int6
     return t;
 }
 
+/* The rows of tile i of this block; 0: it has no such tile. height 0: all rows are one group, and
+ * tiles go to the blocks in turn. Else rows come in groups of `height`: no tile has rows of two,
+ * and a block has neighbouring ones. */
+static inline __aicore__ int asc_piece_rows(asc_piece *p, int64_t i, int64_t rows, int64_t height,
+                                            int64_t tile_rows)
+{
+    const int64_t turn = asc_get_block_num() * tile_rows;
+    if (!height) {
+        p->row = asc_get_block_idx() * tile_rows + i * turn;
+        p->rows = asc_min_of(tile_rows, rows - p->row);
+        p->begins = i == 0;
+        p->ends = p->row + turn >= rows;
+        return p->row < rows;
+    }
+    const int64_t per_group = (height + tile_rows - 1) / tile_rows;
+    const asc_share share = asc_share_of(rows / height * per_group);
+    const int64_t tile = share.begin + i, number = tile % per_group;
+    p->group = tile / per_group;
+    p->row = p->group * height + number * tile_rows;
+    p->rows = asc_min_of(tile_rows, height - number * tile_rows);
+    p->begins = number == 0 || i == 0;
+    p->ends = number == per_group - 1 || tile == share.end - 1;
+    return tile < share.end;
+}
+
 /* Before asc_pipeline_begin(), which tells copies in that their buffers are free:
  * what clears them. */
 static inline __aicore__ void asc_clear_begin(void)
