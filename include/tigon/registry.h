@@ -147,7 +147,8 @@ TG_API int tg_find(const tg_ctx *ctx, const char *full_name);
 /* The library's own implementation of an operator on the CPU, whichever other backends are loaded;
  * -1 if there is none. */
 TG_API int tg_default_of(const tg_ctx *ctx, const char *op);
-/* 1 if the machine and the CPU ceiling of ctx support the implementation. */
+/* 1 if the machine and the CPU ceiling of ctx support the implementation, and ctx has the operators
+ * that it is made of, if it is made of any. */
 TG_API int tg_impl_supported(const tg_ctx *ctx, int impl);
 /* 1 if the implementation also accepts these arguments, which must have passed tg_check(). */
 TG_API int tg_impl_accepts(const tg_ctx *ctx, int impl, const void *args);

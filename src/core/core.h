@@ -49,6 +49,7 @@ typedef struct reg_impl {
     int index;   /* its number */
     int backend; /* its backend's number */
     int op;
+    const char *const *calls; /* operators that it is made of, see parts.h; NULL: of none */
 } reg_impl;
 
 typedef struct reg_backend {
@@ -244,6 +245,9 @@ static inline const route *tg_ctx_route(tg_ctx *ctx, int op, int on_device)
     return TG_LIKELY(r->generation == generation) ? r
                                                   : tg_ctx_resolve(ctx, op, on_device, generation);
 }
+/* 1 if calls of what an implementation is made of find one for tensors in the host's memory, or in
+ * the device's. */
+int tg_ctx_has_parts(const tg_ctx *ctx, const reg_impl *impl, int on_device);
 /* The list that governs an operator; NULL: automatic. */
 const impl_list *tg_ctx_list(const tg_ctx *ctx, int op);
 /* Settings, for messages that name who asks for them: a function, or a variable of the

@@ -12,11 +12,16 @@ static inline tg_status check(int op, const void *args, int *device_type)
     return tg_family_checks[op] ? tg_family_checks[op](args) : TG_OK;
 }
 
+static const tg_tensor *main_tensor(int op, const void *args)
+{
+    const tg_tensor *const *slots = args;
+    return slots[tg_op_tensors(op)->main];
+}
+
 /* The type T of a problem, as a bit. */
 static uint64_t takes_bit(int op, const void *args)
 {
-    const tg_tensor *const *slots = args;
-    return UINT64_C(1) << tg_el(tg_type_of(slots[tg_op_tensors(op)->main]));
+    return UINT64_C(1) << tg_el(tg_type_of(main_tensor(op, args)));
 }
 
 /* The operating system is asked for matrix units only when a call would use them: with them signals
@@ -221,7 +226,10 @@ tg_status tg_check(int op, const void *args)
 
 static int takes(const tg_ctx *ctx, const reg_impl *impl, const void *args)
 {
+    const int on_device = main_tensor(impl->op, args)->device.device_type != TG_DEVICE_CPU;
     conversions c;
+    if (!tg_ctx_has_parts(ctx, impl, on_device))
+        return 0;
     return tg_is_canonical(impl->op, args) ? accepts(impl, args) : plan_for(ctx, impl, args, &c);
 }
 
@@ -240,6 +248,9 @@ tg_status tg_impl_run(tg_ctx *ctx, int impl, const void *args)
         return tg_fail(TG_EINVAL, "tg_impl_run: ctx is NULL, expected a context of tg_ctx_create");
     if (!r)
         return tg_fail(TG_ENOTFOUND, "tg_impl_run: there is no implementation %d", impl);
+    if (!tg_ctx_has_parts(ctx, r, 0) && !tg_ctx_has_parts(ctx, r, 1))
+        return tg_fail(TG_EUNSUPPORTED, "%s: is made of operators that %s does not have",
+                       r->info.full_name, ctx->device);
     if (!tg_impl_supported(ctx, impl))
         return tg_fail(TG_EUNSUPPORTED,
                        "%s: needs %s, which this machine, or the ceiling that TIGON_CPU_MAX or "

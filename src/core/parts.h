@@ -8,6 +8,11 @@
  * goes back to the context's workspace, which keeps it. The same calls, made again, find it
  * there: they do not fail.
  *
+ * It runs where those calls do. <family>_parts.c says which operators they are, each of which must
+ * have an implementation on a device for the composition to be in the device's routes:
+ *
+ *   TG_PARTS_CALLS(fused_linear_jsd) = {"gemm", "softmax_jsd_forward", ..., NULL};
+ *
  * Implementations of the backend `cpu` that run as parts (gemm, cross_entropy, softmax_jsd) ask
  * tg_reserving() at that point and return TG_OK. Of others nothing is known: a call that they would
  * run reserves nothing.
@@ -16,6 +21,8 @@
 #define TG_CORE_PARTS_H
 
 #include "core/services.h"
+
+#define TG_PARTS_CALLS(family) const char *const tg_calls_##family##_parts[]
 
 /* ---- memory first ---- */
 

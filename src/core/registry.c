@@ -9,15 +9,22 @@
 #include "core/core.h"
 
 #define TG_TABLE(backend, name) extern const tg_impl tg_impls_##name[];
+#define TG_PARTS_TABLE(backend, name) \
+    TG_TABLE(backend, name)           \
+    extern const char *const tg_calls_##name[];
 #include "impl_tables.inc"
+#undef TG_PARTS_TABLE
 #undef TG_TABLE
 
 static const struct {
     const char *backend;
     const tg_impl *impls;
+    const char *const *calls;
 } tables[] = {
-#define TG_TABLE(backend, name) {#backend, tg_impls_##name},
+#define TG_TABLE(backend, name) {#backend, tg_impls_##name, NULL},
+#define TG_PARTS_TABLE(backend, name) {#backend, tg_impls_##name, tg_calls_##name},
 #include "impl_tables.inc"
+#undef TG_PARTS_TABLE
 #undef TG_TABLE
 };
 
@@ -60,7 +67,7 @@ int tg_backend_count(void)
     return atomic_load(&backend_count);
 }
 
-static tg_status add_impl(int backend, const tg_impl *impl)
+static tg_status add_impl(int backend, const tg_impl *impl, const char *const *calls)
 {
     const int count = atomic_load(&impl_count);
     const int op = tg_op_by_name(impl->op);
@@ -79,7 +86,7 @@ static tg_status add_impl(int backend, const tg_impl *impl)
         return tg_fail(TG_ENOMEM, "no memory for implementation %s/%s", vendor, impl->op);
     char *name = (char *)(r + 1);
     snprintf(name, size, "%s/%s%s%s", vendor, impl->op, *variant ? "." : "", variant);
-    *r = (reg_impl){.impl = *impl, .index = count, .backend = backend, .op = op};
+    *r = (reg_impl){.impl = *impl, .index = count, .backend = backend, .op = op, .calls = calls};
     if (impl->needs & TG_CPU_PROCESS)
         r->impl.needs = tg_cpu_process();
     r->info = (tg_impl_info){name, vendor, variant, op, r->impl.needs, r->impl.takes};
@@ -114,7 +121,7 @@ tg_status tg_registry_add(const tg_backend *table, const tg_backend *given, cons
     int number;
     TG_TRY(add_backend(table, given, handle, path, &number));
     for (; list->op; list++)
-        TG_TRY(add_impl(number, list));
+        TG_TRY(add_impl(number, list, NULL));
     atomic_fetch_add(&tg_registry_generation, 1);
     return TG_OK;
 }
@@ -128,7 +135,7 @@ static tg_status add_tables(int number, const char *name, int slow)
         for (const tg_impl *impl = tables[i].impls;
              impl->op && strcmp(tables[i].backend, name) == 0; impl++)
             if (((impl->needs & tg_cpu_slow_features()) != 0) == slow)
-                TG_TRY(add_impl(number, impl));
+                TG_TRY(add_impl(number, impl, tables[i].calls));
     return TG_OK;
 }
 

@@ -79,7 +79,8 @@ int tg_backend_named(const char *vendor)
 int tg_impl_supported(const tg_ctx *ctx, int impl)
 {
     const reg_impl *r = tg_registry_impl(impl);
-    return r && (r->impl.needs & ~ctx->cpu_features) == 0;
+    return r && (r->impl.needs & ~ctx->cpu_features) == 0 &&
+           (tg_ctx_has_parts(ctx, r, 0) || tg_ctx_has_parts(ctx, r, 1));
 }
 
 static int find(const tg_ctx *ctx, const char *full_name)

@@ -88,16 +88,26 @@ const impl_list *tg_ctx_list(const tg_ctx *ctx, int op)
 typedef struct route_build {
     tg_ctx *ctx;
     route *r;
-    int op, device_type;
+    int op, on_device, device_type;
     int composed; /* of the CPU's, those alone that are made of calls of other operators */
 } route_build;
+
+int tg_ctx_has_parts(const tg_ctx *ctx, const reg_impl *impl, int on_device)
+{
+    tg_ctx *keeps = (tg_ctx *)(uintptr_t)ctx; /* routes, from the first question on */
+    for (const char *const *call = impl->calls; call && *call; call++)
+        if (tg_ctx_route(keeps, tg_op_by_name(*call), on_device)->count == 0)
+            return 0;
+    return 1;
+}
 
 static void add_impl(route_build *b, const reg_impl *impl)
 {
     const int device_type = tg_registry_backend(impl->backend)->table.device_type;
     const int anywhere = (impl->impl.takes & TG_TAKES_ANY_DEVICE) != 0;
     if (impl->op == b->op && (anywhere || (device_type == b->device_type && !b->composed)) &&
-        tg_impl_supported(b->ctx, impl->index) && b->r->count < MAX_ROUTE)
+        tg_impl_supported(b->ctx, impl->index) && b->r->count < MAX_ROUTE &&
+        tg_ctx_has_parts(b->ctx, impl, b->on_device))
         b->r->impls[b->r->count++] = impl;
 }
 
@@ -145,7 +155,7 @@ static void add_automatic(route_build *b)
 const route *tg_ctx_resolve(tg_ctx *ctx, int op, int on_device, int generation)
 {
     route *r = &ctx->routes[op][on_device];
-    route_build b = {ctx, r, op, on_device ? ctx->device_type : TG_DEVICE_CPU, 0};
+    route_build b = {ctx, r, op, on_device, on_device ? ctx->device_type : TG_DEVICE_CPU, 0};
     const impl_list *list = tg_ctx_list(ctx, op);
     r->count = 0;
     if (list)

@@ -4,7 +4,12 @@
 #ifndef TG_FUSED_LINEAR_H
 #define TG_FUSED_LINEAR_H
 
+#include "core/parts.h"
 #include "core/view.h"
+
+/* Operators that every such composition calls: for its TG_PARTS_CALLS(). (And rms_norm_forward, but
+ * for an upstream gradient of f16 alone.) */
+#define FUSED_LINEAR_CALLS "gemm", "sum_rows_forward", "sum_rows_backward"
 
 /* Results that are one number a call: sums of what the parts of chunks give. */
 enum { FUSED_LINEAR_RESULTS = 3 };

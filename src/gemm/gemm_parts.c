@@ -33,4 +33,5 @@ static tg_status run(tg_ctx *ctx, const tg_batched_gemm_args *args)
     return status != TG_OK || tg_reserving(ctx) ? status : multiply(ctx, &all, products);
 }
 
+TG_PARTS_CALLS(gemm) = {"gemm", NULL};
 TG_PARTS_IMPLS(gemm) = {TG_PARTS_IMPL(batched_gemm, run), TG_IMPLS_END};

@@ -93,6 +93,8 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backw
     return f.dx || f.dweight || f.dbias ? run(ctx, &f) : TG_OK;
 }
 
+TG_PARTS_CALLS(fused_linear_cross_entropy) = {FUSED_LINEAR_CALLS, "cross_entropy_forward",
+                                              "cross_entropy_backward", NULL};
 TG_PARTS_IMPLS(fused_linear_cross_entropy) = {
     TG_PARTS_IMPL(fused_linear_cross_entropy_forward, forward),
     TG_PARTS_IMPL(fused_linear_cross_entropy_backward, backward), TG_IMPLS_END};

@@ -85,6 +85,8 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_jsd_backward_args *
     return f.dx || f.dweight ? run(ctx, &f) : TG_OK;
 }
 
+TG_PARTS_CALLS(fused_linear_jsd) = {FUSED_LINEAR_CALLS, "softmax_jsd_forward",
+                                    "softmax_jsd_backward", NULL};
 TG_PARTS_IMPLS(fused_linear_jsd) = {TG_PARTS_IMPL(fused_linear_jsd_forward, forward),
                                     TG_PARTS_IMPL(fused_linear_jsd_backward, backward),
                                     TG_IMPLS_END};

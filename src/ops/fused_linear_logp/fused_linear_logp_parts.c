@@ -134,7 +134,8 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_logp_backward_args 
     return fused_linear_run(&s.l, run_backward, &s);
 }
 
-/* Not of any device: one that has no softmax_logp would take calls that it cannot run. */
-TG_PARTS_IMPLS(fused_linear_logp) = {
-    TG_IMPL(fused_linear_logp_forward, "", 0, TG_TAKES_FLOATS, NULL, forward),
-    TG_IMPL(fused_linear_logp_backward, "", 0, TG_TAKES_FLOATS, NULL, backward), TG_IMPLS_END};
+TG_PARTS_CALLS(fused_linear_logp) = {FUSED_LINEAR_CALLS, "softmax_logp_forward",
+                                     "softmax_logp_backward", NULL};
+TG_PARTS_IMPLS(fused_linear_logp) = {TG_PARTS_IMPL(fused_linear_logp_forward, forward),
+                                     TG_PARTS_IMPL(fused_linear_logp_backward, backward),
+                                     TG_IMPLS_END};

@@ -56,7 +56,8 @@ const char *impl_device_in(const tg_ctx *ctx, int impl)
 
 int impl_is_of(const tg_ctx *ctx, int impl)
 {
-    return !strcmp(impl_device_in(ctx, impl), tg_ctx_device(ctx));
+    return (tg_impl_supported(ctx, impl) || !(tg_impl_at(impl)->takes & TG_TAKES_ANY_DEVICE)) &&
+           !strcmp(impl_device_in(ctx, impl), tg_ctx_device(ctx));
 }
 
 int impl_memory(const tg_ctx *ctx, int impl)
@@ -85,8 +86,13 @@ const char *impl_missing(const tg_ctx *ctx, int impl)
     static char needs[96];
     const char *device = impl_device(impl);
     if (!tg_impl_supported(ctx, impl)) {
-        snprintf(needs, sizeof needs, "needs %s, which this machine or its ceiling does not offer",
-                 tg_cpu_needs(tg_impl_at(impl)->needs));
+        if (tg_impl_at(impl)->takes & TG_TAKES_ANY_DEVICE)
+            snprintf(needs, sizeof needs, "is made of operators that %s does not have",
+                     tg_ctx_device(ctx));
+        else
+            snprintf(needs, sizeof needs,
+                     "needs %s, which this machine or its ceiling does not offer",
+                     tg_cpu_needs(tg_impl_at(impl)->needs));
         return needs;
     }
     if (!strcmp(device, "cpu"))

@@ -7,8 +7,8 @@
 
 /* A tile's rows are of one group, which has `height`. mean: 1 / columns. Steps: 0 copy in, 1
  * widen, 2 squares, 3 sums, 4 normalise, 5 scale and shift, 6 copy out. For f32 x32 is x, and q is
- * y. factor: weight (1 + scale). staged: scale and shift, and of pieces the weight behind them; part:
- * the sum of a piece. */
+ * y. factor: weight (1 + scale). staged: scale and shift, and of pieces the weight behind them;
+ * part: the sum of a piece. */
 #define RMS_NORM_MODULATED_FORWARD(X)                                                             \
     X(TENSOR, x, ASC_T)                                                                           \
     X(TENSOR, scale, void)                                                                        \
