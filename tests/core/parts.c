@@ -39,8 +39,8 @@ static tg_status call(tg_ctx *ctx)
     tg_tensor tx = tg_tensor_of(x, TG_F32, 2, shape), tt = tg_tensor_of(target, TG_I64, 1, shape),
               tl = tg_tensor_of(logp, TG_F32, 1, shape);
     return tg_fused_linear_logp_forward(
-        ctx, &(tg_fused_linear_logp_forward_args){
-                 .x = &tx, .weight = &tx, .target = &tt, .logp = &tl});
+        ctx,
+        &(tg_fused_linear_logp_forward_args){.x = &tx, .weight = &tx, .target = &tt, .logp = &tl});
 }
 
 int main(void)
