@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 import tigon.liger.transformers as liger
+from tigon.liger.ops import LigerFusedLinearScaledCrossEntropyFunction
 
 CONFIG = SimpleNamespace(hidden_size=16, intermediate_size=24, hidden_act="silu", num_experts=3, moe_intermediate_size=24)
 
@@ -92,6 +93,68 @@ def test_fused_add_rms_norm():
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
     _, s = module(x, residual)  # and with a gradient of the sum alone
     torch.testing.assert_close(gradients(s, x), gradients(x + residual, x))
+
+
+def as_wide(*tensors):
+    """Leaves of the same values in float64; None stays None."""
+    return tuple(None if t is None else t.detach().double().requires_grad_() for t in tensors)
+
+
+@pytest.mark.parametrize("scale_shape", ((2, 16), (16,), (2, 6, 16)))
+@pytest.mark.parametrize("plain", (False, True))
+def test_modulated_rms_norm(scale_shape, plain):
+    torch.manual_seed(0)
+    module = liger.LigerModulatedRMSNorm(16, offset=0.5, elementwise_affine=not plain)
+    x = torch.randn(2, 6, 16, requires_grad=True)
+    scale = torch.randn(scale_shape, requires_grad=True)
+    shift = None if plain else torch.randn(scale_shape, requires_grad=True)
+    given = [t for t in (x, scale, shift, module.weight) if t is not None]
+    wide_x, wide_scale, wide_shift, weight = as_wide(x, scale, shift, module.weight)
+    rows = [t if t is None or t.dim() != 2 else t[:, None] for t in (wide_scale, wide_shift)]
+    expected = F.rms_norm(wide_x, (16,), eps=1e-6) * (1 if plain else weight + 0.5) * (1 + rows[0]) + (0 if plain else rows[1])
+    wide = [t for t in (wide_x, wide_scale, wide_shift, weight) if t is not None]
+    grad = torch.randn(2, 6, 16)
+    y = module(x, scale, shift)
+    torch.testing.assert_close(y, expected.float())
+    torch.testing.assert_close(y, liger.functional.liger_modulated_rms_norm(x, module.weight, scale, shift, offset=0.5))
+    for found, truth in zip(torch.autograd.grad(y, given, grad), torch.autograd.grad(expected, wide, grad.double())):
+        torch.testing.assert_close(found, truth.float(), atol=1e-5, rtol=1e-5)
+    with pytest.raises(AssertionError, match="do not divide the 12 rows"):
+        module(x, torch.zeros(5, 16))
+
+
+@pytest.mark.parametrize("return_entropy", (False, True))
+@pytest.mark.parametrize("ids", (None, (), (3, 0, 3)))
+def test_scaled_cross_entropy(return_entropy, ids):
+    torch.manual_seed(0)
+    x, weight = torch.randn(5, 16, requires_grad=True), torch.randn(11, 16, requires_grad=True)
+    target, ids = torch.tensor([1, -100, 3, 10, 0]), None if ids is None else torch.tensor(ids, dtype=torch.int64)
+    found = LigerFusedLinearScaledCrossEntropyFunction.apply(
+        x, weight, target, temperature=0.7, return_entropy=return_entropy, selected_token_ids=ids
+    )
+    wide = as_wide(x, weight)
+    logp = (wide[0] @ wide[1].T / 0.7).log_softmax(-1)
+    kept = (target >= 0).double()
+    expected = [-logp[torch.arange(5), target.clamp(min=0)] * kept]
+    expected += [-(logp.exp() * logp).sum(-1) * kept] if return_entropy else []
+    expected += [] if ids is None else [logp[:, ids] * kept[:, None]]
+    found = [found] if len(expected) == 1 else list(found)
+    upstream = [torch.randn(t.shape) for t in found]
+    torch.testing.assert_close(found, [t.float() for t in expected], atol=1e-5, rtol=1e-5)
+    truth = torch.autograd.grad(expected, wide, [g.double() for g in upstream])
+    torch.testing.assert_close(
+        torch.autograd.grad(found, (x, weight), upstream), tuple(t.float() for t in truth), atol=1e-5, rtol=1e-5
+    )
+
+
+def test_scaled_cross_entropy_takes_a_part_of_its_gradients():
+    """An output whose gradient nobody asks for counts as one without."""
+    x, weight = torch.randn(5, 16, requires_grad=True), torch.randn(11, 16)
+    nll, entropy = LigerFusedLinearScaledCrossEntropyFunction.apply(x, weight, torch.arange(5), 1.0, -100, 1, True)
+    logp = (x @ weight.T).log_softmax(-1)
+    torch.testing.assert_close(gradients(entropy, x), gradients(-(logp.exp() * logp).sum(-1), x), atol=1e-5, rtol=1e-5)
+    with pytest.raises(ValueError, match="m_tiles_per_cluster is 0"):
+        LigerFusedLinearScaledCrossEntropyFunction.apply(x, weight, torch.arange(5), m_tiles_per_cluster=0)
 
 
 def test_upstream_gradient_stays():

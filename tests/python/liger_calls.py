@@ -22,6 +22,8 @@ def liger_calls():
         "DyT": lambda x: (x, normal(1), normal(8), normal(8)), "PolyNorm": lambda x: (x, normal(3), normal(1)),
         "Softmax": lambda x: (x,), "Sparsemax": lambda x: (x, -1), "CrossEntropy": lambda x: (x, ids, None),
         "FusedLinearCrossEntropy": lambda x: (x, normal(11, 8), ids),
+        "FusedLinearScaledCrossEntropy": lambda x: (x, normal(11, 8), ids),
+        "ModulatedRMSNorm": lambda x: (x, normal(8), normal(2, 8), normal(2, 8), 1e-6),
         "FusedLinearJSD": lambda x: (x, normal(11, 8), other, torch.randn(11, 8)),
         "JSD": lambda x: (x, other.log_softmax(-1)), "KLDivLoss": lambda x: (x, other.softmax(-1)), "TVDLoss": lambda x: (x, other.softmax(-1)),
         "Grpo": lambda x: (x.view(2, 3, 8), logp, logp, tokens, torch.randn(2), None, 1.0, 0.04, 0.2, 0.4, False),

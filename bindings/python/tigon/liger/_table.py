@@ -46,6 +46,7 @@ FAMILIES = {
         " ignore_index=-100, temperature=1.0, accum_dtype=None)",
         dispatched=True,
     ),
+    "fused_linear_scaled_cross_entropy": Family("LigerFusedLinearScaledCrossEntropyFunction"),
     "fused_moe": Family("LigerFusedMoEFunction"),
     "fused_neighborhood_attention": Family(
         "LigerFusedNeighborhoodAttentionFunction",
@@ -72,6 +73,10 @@ FAMILIES = {
         "LigerLayerNormFunction layer_norm_forward layer_norm_backward", "liger_layer_norm(X, W, B, eps)", dispatched=True
     ),
     "llama4_rope": Family("LigerLlama4RopeFunction llama4_rope_forward"),
+    "modulated_rms_norm": Family(
+        "LigerModulatedRMSNormFunction modulated_rms_norm_forward modulated_rms_norm_backward",
+        "liger_modulated_rms_norm(X, W, scale, shift=None, eps=1e-6, offset=0.0, casting_mode='llama', in_place=True)",
+    ),
     "poly_norm": Family(
         "LigerPolyNormFunction poly_norm_forward poly_norm_backward", "liger_poly_norm(X, W, B, eps=1e-6, in_place=True)"
     ),

@@ -31,6 +31,7 @@ from tigon.liger.transformers.norms import (
     LigerFusedAddRMSNorm,
     LigerGroupNorm,
     LigerLayerNorm,
+    LigerModulatedRMSNorm,
     LigerPolyNorm,
     LigerReLUSquared,
     LigerRMSNorm,

@@ -86,6 +86,23 @@ class LigerRMSNormForGlm4(LigerRMSNormForOlmo2):
     pass
 
 
+class LigerModulatedRMSNorm(nn.Module):
+    """(1 + scale) times the norm plus shift, both given with the hidden states."""
+
+    def __init__(
+        self, hidden_size, eps=1e-6, offset=0.0, casting_mode="llama", init_fn="ones", in_place=True, elementwise_affine=True
+    ):
+        super().__init__()
+        self.elementwise_affine = elementwise_affine
+        self.register_parameter("weight", parameter(hidden_size, init_fn) if elementwise_affine else None)
+        self.variance_epsilon, self.offset, self.casting_mode, self.in_place = eps, offset, casting_mode, in_place
+
+    def forward(self, hidden_states, scale, shift=None):
+        return ops.LigerModulatedRMSNormFunction.apply(
+            hidden_states, self.weight, scale, shift, self.variance_epsilon, self.offset, self.casting_mode, self.in_place
+        )
+
+
 class LigerFusedAddRMSNorm(nn.Module):
     def __init__(self, hidden_size, eps=1e-6, offset=0.0, casting_mode="llama", init_fn="ones", in_place=False):
         super().__init__()
