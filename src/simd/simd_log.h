@@ -71,8 +71,7 @@ SIMD_INLINE vf2 v_exp_expm1(vf x)
     const vf r = x - n * v_set(0.693147182464599609375f);
     const __mmask16 normal =
         _mm512_cmp_ps_mask((__m512)n, _mm512_set1_ps(-125.0f), _CMP_NLT_UQ); /* NaN, too */
-    const vf power =
-        (vf)_mm512_maskz_scalef_ps(normal, (__m512)v_root_of_two(t, 1.0f), (__m512)n);
+    const vf power = (vf)_mm512_maskz_scalef_ps(normal, (__m512)v_root_of_two(t, 1.0f), (__m512)n);
     /* exp(r) - 1 for |r| <= ln 2 / 64, relative error 1.3e-8, and what power lacks: power - 1
      * must be that of 2^n */
     vf q = v_set(0.166666672f);
