@@ -218,6 +218,38 @@ SIMD_INLINE void add_terms(divergence_kind kind, const row_options *o, const row
     }
 }
 
+/* The sum of q (slope - middle). */
+static double sum_slopes(const float *slopes, const float *q, int64_t n, vf middle)
+{
+    double sum = 0;
+    for (int64_t first = 0; first < n; first += BLOCK) {
+        const int64_t end = first + BLOCK < n ? first + BLOCK : n;
+        vf part = v_set(0.0f);
+        for (int64_t i = first; i < end; i += VL) {
+            const int64_t left = v_tail(end, i);
+            part += left == VL ? v_load(EL_F32, q, i) * (v_load(EL_F32, slopes, i) - middle)
+                               : v_load_n(EL_F32, q, i, left, 0.0f) *
+                                     (v_load_n(EL_F32, slopes, i, left, 0.0f) - middle);
+        }
+        sum += v_sum(part);
+    }
+    return sum;
+}
+
+/* Where no class has most of the probability nearly all slopes may lie next to each other and far
+ * from that of the likeliest: of a student that hardly knows anything beside a sure teacher. What
+ * is left of them without their mean is then small beside the mean. So that becomes the middle, and
+ * a second sum finds by what it is off. */
+static void center(const row_pair *of, const float *slopes, const float *q, int64_t n,
+                   row_sums *sums)
+{
+    const float middle = sums->middle + (float)(sums->slope / sums->q);
+    if (!(of->student.log_sum > 0.5) || !isfinite(middle))
+        return;
+    sums->middle = middle;
+    sums->slope = sum_slopes(slopes, q, n, v_set(middle));
+}
+
 SIMD_INLINE void write_gradient(el e, divergence_kind kind, char *out, const float *slopes,
                                 const float *q, int64_t n, float middle, float mean, float scale,
                                 float floor)
@@ -291,6 +323,8 @@ double run_row(const row_options *o, const char *student, const char *teacher, c
         add_terms(KIND_REVERSE, o, &of, slopes, q, n, &sums);
         break;
     }
+    if (o->gradient && o->kind != KIND_FORWARD)
+        center(&of, slopes, q, n, &sums);
     if (o->gradient)
         EL_SPECIALIZE(o->gradient_type, write_gradients, o, gradient, slopes, q, n, &sums);
     return sums.loss * UNIT - excess(o, sums.more * UNIT);
