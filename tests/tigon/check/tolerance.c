@@ -1,5 +1,5 @@
 /* What a tolerance lets through: sums that are cut off, as tensor cores do, where that is said,
- * and nowhere else; sums of what is rounded to 16 bits. */
+ * and nowhere else; sums of what is rounded to 16 bits; what a few draws miss by luck. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,8 +93,9 @@ static posed pose(tg_ctx *ctx, const char *name, const char *text, int type, uin
     const pb_op *op = cat ? catalogue_op(cat, tg_op_by_name(name)) : NULL;
     posed of = {NULL, NULL};
     if (op && !pb_case_parse(cat, op->group, text, &c, error))
-        of.p = problem_create(cat, op, &c, &(pb_options){.type = type, .seed = seed, .ctx = ctx},
-                              error);
+        of.p = problem_create(
+            cat, op, &c,
+            &(pb_options){.type = type, .seed = seed, .ctx = ctx, .guard = CHECK_GUARD}, error);
     if (of.p)
         of.t = truth_create(ctx, of.p, seed, error);
     if (!of.t)
@@ -157,12 +158,35 @@ static int sums_of_gradients(tg_ctx *ctx)
     return wrong;
 }
 
+/* y[0,0,29,7] of an attention lies far below its row, and eight draws happened to move it by a
+ * fifth of what they moved its neighbours by. A card's sums in f32 were off by 2.6e-7 there. */
+static int elements_of_luck(tg_ctx *ctx)
+{
+    enum { ELEMENT = 29 * 80 + 7 };
+    const char *text = "B=1 S=97 L=40 H=2 K=1 D=80 scale=0.2 B=1 S=1 L=210 H=156 offset=8";
+    posed of = pose(ctx, "flash_attention_forward", text, TG_F32, 9709);
+    const int y = of.t ? (int)(problem_tensor(of.p, "y") - of.p->tensor) : 0;
+    truth_bound bound;
+    int wrong = !of.t || truth_bound_of(of.t, y, TG_F32, 0, &bound, error);
+    if (!wrong) {
+        const truth_output *o = &of.t->out[y];
+        wrong |= check("an element of luck, few draws",
+                       2.637e-7 / truth_tolerance(o, &bound, ELEMENT), 0);
+        wrong |= truth_measure_more(of.t, error) != 0;
+        wrong |=
+            check("the same, measured longer", 2.637e-7 / truth_tolerance(o, &bound, ELEMENT), 1);
+        wrong |= check("ten times as much", 2.637e-6 / truth_tolerance(o, &bound, ELEMENT), 0);
+    }
+    drop(&of);
+    return wrong;
+}
+
 int main(void)
 {
     tg_ctx *ctx;
     if (tg_ctx_create(&ctx))
         return printf("%s\n", tg_last_error()), 1;
-    const int wrong = sums_of_products(ctx) | sums_of_gradients(ctx);
+    const int wrong = sums_of_products(ctx) | sums_of_gradients(ctx) | elements_of_luck(ctx);
     tg_ctx_destroy(ctx);
     return wrong;
 }

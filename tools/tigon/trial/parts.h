@@ -12,6 +12,7 @@ typedef struct trial {
     truth *t;
     int unfused, loose; /* loose: each step of the implementation rounds to 16 bits */
     unsigned how;       /* TRUTH_ ...: which tolerance it is given */
+    int drawn;          /* the case is one of a sweep */
     int exempt;         /* values are not compared: the textbook's formula cancels here */
     outcome *o;
     double worst; /* error as a part of the tolerance */

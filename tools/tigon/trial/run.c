@@ -148,6 +148,7 @@ outcome check_impl(tg_ctx *ctx, int impl, problem *p, truth *t, const check_sett
 {
     outcome o = {.verdict = PASSED};
     trial r = trial_of(ctx, impl, p, t, &o);
+    r.drawn = s->sweep != NO_SWEEP;
     if (run(&r, (int)s->threads) || trial_untouched(&r) || trial_compare(&r) ||
         check_repeats(&r, s))
         return o;

@@ -52,7 +52,8 @@ typedef struct truth {
     int64_t length;            /* longest sum */
     double most;               /* the largest of the inputs, 1 at least */
     double underflow;          /* what subnormal intermediates may cost */
-    int draws, inside_draws;   /* perturbations for `inside`: at most, and so far */
+    int draws, inside_draws;   /* perturbations so far for `condition`, and for `inside` */
+    int drawn_more;            /* by truth_measure_more() */
     truth_output out[PB_ARGS]; /* as op->tensor; n = 0 and value NULL for inputs */
 } truth;
 
@@ -78,6 +79,9 @@ static inline double truth_tolerance(const truth_output *o, const truth_bound *b
 /* Measures `inside` of all outputs, with a part of the draws where that may do, or with all; with
  * more of them it only grows. 0, or -1 with the error. */
 int truth_measure_inside(truth *t, int all, char *error);
+/* Measures `condition`, and `inside` where it was measured, with many more draws, once. 0, or -1
+ * with the error. */
+int truth_measure_more(truth *t, char *error);
 /* For an unfused implementation, whose formula may be less stable than the definition: the
  * tolerance with what its own results move by when inputs, and what each of its steps computes,
  * move by an f32 rounding. Negative if that can't be measured. */

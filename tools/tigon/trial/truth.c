@@ -10,6 +10,8 @@
 
 /* Draws of the perturbation, by the number of elements of a problem. */
 enum { SMALL = 20000, MEDIUM = 300000, DRAWS_SMALL = 12, DRAWS_MEDIUM = 8, DRAWS_LARGE = 6 };
+/* More of them for an element of a drawn case that is beyond its tolerance: docs/numerics.md. */
+enum { DRAWS_MORE = 64 };
 /* Roundings to T that the definition does not allow count for unfused implementations alone,
  * sixteenfold: most of their elements are within what a part of the draws allows. */
 enum { LOOSE_PART = 3 };
@@ -32,10 +34,10 @@ static int floating(const pb_tensor *t)
     return !pb_is_integer(t->decl);
 }
 
-/* Largest change of each output over several perturbations, smoothed. */
-static int measure(truth *t, double unit, int draws, int inside, char *error)
+/* Largest change of each output over the perturbations from number `first` on, smoothed. */
+static int measure(truth *t, double unit, int first, int draws, int inside, char *error)
 {
-    for (int draw = 0; draw < draws; draw++) {
+    for (int draw = first; draw < draws; draw++) {
         truth_perturb(t->wide, unit,
                       random_of(t->seed + (uint64_t)draw * 2 + (uint64_t)inside + 77));
         if (run_ref(t->ctx, t->wide, error))
@@ -179,24 +181,36 @@ static int compute(truth *t, char *error)
     const int draws = elements <= SMALL    ? DRAWS_SMALL
                       : elements <= MEDIUM ? DRAWS_MEDIUM
                                            : DRAWS_LARGE;
-    if (t->type != TG_F32 && t->type != TG_F64)
-        t->draws = draws;
+    t->draws = draws;
     problem_reset(t->wide);
     if (pb_case_flag(t->wide->c, "daz") && compute_flushed(t, error))
         return -1;
-    return measure(t, type_unit(TG_F32), draws, 0, error);
+    return measure(t, type_unit(TG_F32), 0, draws, 0, error);
+}
+
+int truth_measure_more(truth *t, char *error)
+{
+    const int before = t->draws;
+    if (t->drawn_more)
+        return 0;
+    t->drawn_more = 1;
+    t->draws += DRAWS_MORE;
+    if (measure(t, type_unit(TG_F32), before, t->draws, 0, error))
+        return -1;
+    return t->inside_draws ? truth_measure_inside(t, t->inside_draws >= before, error) : 0;
 }
 
 int truth_measure_inside(truth *t, int all, char *error)
 {
-    const int draws = all || allows_inside(t) ? t->draws : t->draws / LOOSE_PART;
+    const int is_16bit = t->type != TG_F32 && t->type != TG_F64;
+    const int draws = !is_16bit ? 0 : all || allows_inside(t) ? t->draws : t->draws / LOOSE_PART;
     if (t->inside_draws >= draws)
         return 0;
     t->inside_draws = draws;
     for (int i = 0; i < t->wide->op->ntensors; i++)
         if (t->out[i].inside)
             memset(t->out[i].inside, 0, (size_t)t->out[i].n * sizeof(double));
-    return measure(t, type_unit(t->type), draws, 1, error);
+    return measure(t, type_unit(t->type), 0, draws, 1, error);
 }
 
 truth *truth_create(tg_ctx *ctx, const problem *p, uint64_t seed, char *error)
