@@ -82,8 +82,16 @@ __global__ void __launch_bounds__(ALL_TOKENS_THREADS)
 
 /* ---- backward ---- */
 
+/* What a token's derivatives are multiplied by: what it counts, times what is upstream. */
+__device__ __forceinline__ static double weight_at(const grpo_args &a, const grpo_sequence &s,
+                                                   int64_t b, int64_t l)
+{
+    return s.weight * (a.dloss.data ? *a.dloss.at<float>(b, l) : 1);
+}
+
 /* At TG_SEQUENCE_LEVEL log rho is the mean of logp - old_logp, so each token gets an equal part of
- * what reaches it. */
+ * what reaches it. That is added before anything is rounded to f32: with few tokens the
+ * exponentials of a divergence cancel. */
 template <class T>
 __global__ void __launch_bounds__(GRPO_THREADS)
     grpo_gradient_kernel(const __grid_constant__ grpo_args a)
@@ -92,21 +100,21 @@ __global__ void __launch_bounds__(GRPO_THREADS)
     wait_for_the_kernel_before();
     const grpo_sequence s = sequence_of<T>(a, b);
     double shared[1] = {0};
+    if (a.o.sequence) {
+        for (int64_t l = threadIdx.x; l < a.k.length; l += GRPO_THREADS)
+            if (keeps(a, b, l))
+                shared[0] += weight_at(a, s, b, l) * token_at<T>(a, s, b, l).by_log_rho;
+        block_total(shared);
+    }
     for (int64_t l = (int64_t)blockIdx.y * GRPO_THREADS + threadIdx.x; l < a.k.length;
          l += (int64_t)gridDim.y * GRPO_THREADS) {
         if (!keeps(a, b, l))
             continue;
         const grpo_token t = token_at<T>(a, s, b, l);
-        const double w = s.weight * (a.dloss.data ? *a.dloss.at<float>(b, l) : 1);
-        shared[0] += w * t.by_log_rho;
-        *a.logp.at<float>(b, l) = (float)(w * (a.o.sequence ? t.direct : t.direct + t.by_log_rho));
+        const double w = weight_at(a, s, b, l);
+        *a.logp.at<float>(b, l) = (float)(a.o.sequence ? w * t.direct + shared[0] / s.kept
+                                                       : w * (t.direct + t.by_log_rho));
     }
-    if (!a.o.sequence)
-        return;
-    block_total(shared);
-    for (int64_t l = threadIdx.x; l < a.k.length; l += GRPO_THREADS)
-        if (keeps(a, b, l))
-            *a.logp.at<float>(b, l) += (float)(shared[0] / s.kept);
 }
 
 /* ---- the host's side ---- */

@@ -226,24 +226,33 @@ void grpo_losses(const grpo *g, const grpo_plane *logp, const tg_tensor *loss, c
         grpo_put(&out[i], 0, 0, sum[i]);
 }
 
-/* At TG_SEQUENCE_LEVEL log rho is the mean of logp - old_logp, so each
- * token gets an equal part of what reaches it. */
+/* What a token's derivatives are multiplied by: what it counts, times what is upstream. */
+static double weight_at(const sequence *s, const grpo_plane *upstream, int64_t l)
+{
+    return s->weight * grpo_get(upstream, s->b, l, 1);
+}
+
+/* At TG_SEQUENCE_LEVEL log rho is the mean of logp - old_logp, so each token gets an equal part of
+ * what reaches it. That is added before anything is rounded to the type of logp: with few tokens
+ * the exponentials of a divergence cancel. */
 void grpo_gradients(const grpo *g, const grpo_plane *logp, const tg_tensor *dloss)
 {
     const grpo_plane upstream = grpo_plane_of(dloss);
     for (int64_t b = 0; b < g->batch; b++) {
         const sequence s = sequence_of(g, logp, b);
         double shared = 0;
+        for (int64_t l = 0; l < g->length && g->o.sequence; l++)
+            if (grpo_kept(&g->mask, b, l))
+                shared += weight_at(&s, &upstream, l) *
+                          token_of(g, &s, l, grpo_get(logp, b, l, 0)).by_log_rho;
         for (int64_t l = 0; l < g->length; l++) {
             if (!grpo_kept(&g->mask, b, l))
                 continue;
             const token t = token_of(g, &s, l, grpo_get(logp, b, l, 0));
-            const double w = s.weight * grpo_get(&upstream, b, l, 1);
-            shared += w * t.by_log_rho;
-            grpo_put(logp, b, l, w * (g->o.sequence ? t.direct : t.direct + t.by_log_rho));
+            const double w = weight_at(&s, &upstream, l);
+            grpo_put(logp, b, l,
+                     g->o.sequence ? w * t.direct + shared / s.kept
+                                   : w * (t.direct + t.by_log_rho));
         }
-        for (int64_t l = 0; l < g->length && g->o.sequence; l++)
-            if (grpo_kept(&g->mask, b, l))
-                grpo_put(logp, b, l, grpo_get(logp, b, l, 0) + shared / s.kept);
     }
 }

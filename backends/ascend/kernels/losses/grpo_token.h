@@ -147,10 +147,12 @@ static inline __aicore__ void grpo_expm1(__ubuf__ float *x, __ubuf__ float *u, _
 }
 
 /* kl, and what it adds to loss and its derivatives. ref becomes u = ref - logp, old the difference
- * of exponential and 1. */
-static inline __aicore__ void grpo_divergence(const grpo_job *job, uint32_t n)
+ * of exponential and 1. A sequence of one token has a rho of that token's own. */
+static inline __aicore__ void grpo_divergence(const grpo_job *job, const grpo_sequence *s,
+                                              uint32_t n)
 {
     const int corrected = (job->flags & GRPO_CORRECTED) != 0;
+    const int own = !(job->flags & GRPO_SEQUENCE) || s->kept == 1.0f;
     __ubuf__ float *u = job->ref, *grown = job->old;
     asc_sub(u, job->ref, job->logp, n);
     ASC_THEN();
@@ -168,7 +170,7 @@ static inline __aicore__ void grpo_divergence(const grpo_job *job, uint32_t n)
     if (job->beta == 0.0f)
         return;
     asc_axpy(job->loss, job->kl, job->beta, n);
-    if (corrected && !(job->flags & GRPO_SEQUENCE)) { /* both paths in one: their sum cancels */
+    if (corrected && own) { /* both paths in one: their sum cancels */
         asc_axpy(job->direct, u, -job->beta, n);
     } else {
         asc_axpy(job->direct, grown, -job->beta, n);
@@ -200,7 +202,7 @@ static inline __aicore__ void grpo_tokens(const grpo_job *job, const grpo_sequen
     if (job->policy != GRPO_VESPO)
         grpo_times_ratio(job, s->ratio, n);
     if (job->has_ref)
-        grpo_divergence(job, n);
+        grpo_divergence(job, s, n);
 }
 
 /* The weights of a piece's gradients are in `a`. */
