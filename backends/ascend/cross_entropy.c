@@ -218,7 +218,8 @@ static tg_status run_in_pieces(tg_ctx *ctx, const ce_call *c)
     plan.layout.blocks = (c->rows + share - 1) / share;
     return ASCEND_LAUNCH(ctx, &plan, cross_entropy, CE_GIVEN_BY(c), .writes = writes,
                          .columns = c->classes, .share = share,
-                         .reads = !writes || (again && !saved), .out = out_type(c));
+                         .reads = !writes || (again && !saved), .out = out_type(c),
+                         .roundings = cross_entropy_roundings(c->classes));
 }
 
 /* ---- several rows at once ---- */

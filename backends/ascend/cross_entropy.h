@@ -3,6 +3,8 @@
 #ifndef CROSS_ENTROPY_H
 #define CROSS_ENTROPY_H
 
+#include <math.h>
+
 #include "ascend.h"
 #include "kernels/losses/cross_entropy.args.h"
 
@@ -21,6 +23,13 @@ typedef struct ce_call {
     int64_t summands; /* losses, z_losses: one a row, or one a block */
     ascend_plan sums;
 } ce_call;
+
+/* Roundings of f32 that a target's 1 - p may be off by through a saved lse of n classes, as
+ * src/rows/exponentials.h has it: what a sum of n terms may be off by. */
+static inline double cross_entropy_roundings(int64_t n)
+{
+    return fmin(8 + 0.75 * sqrt((double)n), 512);
+}
 
 /* The launch of the rows of such a call. */
 tg_status ascend_cross_entropy_rows(tg_ctx *ctx, ce_call *c);

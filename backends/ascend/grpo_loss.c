@@ -6,6 +6,7 @@
  *   tell, if there are any, or of few classes anew of all; their gradient; that of the logits
  *
  * With a mask a launch takes it in before all. */
+#include "cross_entropy.h"
 #include "kernels/losses/grpo_loss.args.h"
 #include "tokens.h"
 
@@ -207,7 +208,8 @@ static tg_status log_probabilities(tg_ctx *ctx, grpo_call *c)
     ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, grpo_saved, .logits = t->logits, .target = &t->selected,
                              .lse = t->lse, .logp = &logp, .again = &again,
                              .counts = &c->again_counts, .logits_group = tg_stride(t->logits, 0),
-                             .classes = t->logits->shape[2], .scale = 1 / t->temperature));
+                             .classes = t->logits->shape[2], .scale = 1 / t->temperature,
+                             .roundings = cross_entropy_roundings(t->logits->shape[2])));
     tg_tensor logp_again = c->logp;
     logp_again.data = (void *)c->again.at;
     anew.logp = &logp_again;

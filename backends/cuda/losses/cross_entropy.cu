@@ -95,7 +95,7 @@ __device__ __forceinline__ static void run_row(const loss_args &a, TEAM &t, cons
     row_odds o;
     loss_counts c;
     x_y = capped<ALL>(x_y, a.softcap);
-    if (!a.saved || !(odds_from(a.saved[r], x_y, &o) || a.slice)) {
+    if (!a.saved || !(odds_from(a.saved[r], x_y, a.n, &o) || a.slice)) {
         const row_sums s = sum_row<T, ALL>(a, t, logits, x_y, max(y, 0));
         o = odds_of(s);
         wait_for_the_kernel_before();

@@ -120,14 +120,16 @@ __device__ __forceinline__ static row_odds odds_of(const target_sums &s)
     return o;
 }
 
-/* 1 where a saved lse is exact enough for a target of probability p, doubt = 1 - p. */
-__device__ __forceinline__ static int lse_tells(float lse, float p, float doubt)
+/* 1 where a saved lse is exact enough for a target of probability p, doubt = 1 - p: where that is
+ * off by no more than a sum of n terms may be, as src/rows/exponentials.h has it. */
+__device__ __forceinline__ static int lse_tells(float lse, float p, float doubt, int n)
 {
-    return fabsf(lse) < 32 && fabsf(lse) * p < 512 * doubt;
+    const float roundings = fminf(8 + 0.75f * sqrtf((float)n), 512);
+    return fabsf(lse) < 32 && fabsf(lse) * p < roundings * doubt;
 }
 
-/* From a saved lse, where its rounding does not tell; 0 where it does. */
-__device__ __forceinline__ static int odds_from(float lse, float x_y, row_odds *o)
+/* From a saved lse of n classes, where its rounding does not tell; 0 where it does. */
+__device__ __forceinline__ static int odds_from(float lse, float x_y, int n, row_odds *o)
 {
     o->max = o->lse = lse;
     o->log_sum = 0;
@@ -135,7 +137,7 @@ __device__ __forceinline__ static int odds_from(float lse, float x_y, row_odds *
     o->minus_log_p = lse - x_y;
     o->p = expf(x_y - lse);
     o->doubt = -expm1f(x_y - lse);
-    return lse_tells(lse, o->p, o->doubt);
+    return lse_tells(lse, o->p, o->doubt, n);
 }
 
 /* ---- the host's side ---- */

@@ -61,7 +61,7 @@ __device__ __forceinline__ static float logp_by(const tokens &k, float x_y, floa
 {
     const float logp = (float)(x_y * k.per_temperature - lse);
     *doubt = -expm1f(logp);
-    *tells = lse_tells(lse, 1 - *doubt, *doubt);
+    *tells = lse_tells(lse, 1 - *doubt, *doubt, k.n);
     return logp;
 }
 

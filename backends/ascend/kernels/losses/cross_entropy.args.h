@@ -67,8 +67,8 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
 #define CE_READS_ALONE TG_UB_OPTION(5)
 
 /* share: rows of a block; classes: columns, which a plan has at least one of; reads,
- * writes: see asc_ring.h. Steps: 0 copy in, 1 maxima and sums of all pieces, 2 gradient and
- * copy out of all pieces. */
+ * writes: see asc_ring.h; roundings: as cross_entropy_roundings() has it. Steps: 0 copy in, 1
+ * maxima and sums of all pieces, 2 gradient and copy out of all pieces. */
 #define CROSS_ENTROPY(X)                                                                      \
     X(TENSOR, logits, void)                                                                   \
     CE_GIVEN(X)                                                                               \
@@ -77,6 +77,7 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(I64, share)                                                                             \
     X(I64, reads)                                                                             \
     X(I64, out)                                                                               \
+    X(F32, roundings)                                                                         \
     X(BUFFER, logits, .to = 2, .copies = ASC_RING, .bank = TG_UB_BANK_LOW, .when = CE_WRITES) \
     X(BUFFER, logits_read, .to = 1, .copies = ASC_RING_READ, .bank = TG_UB_BANK_LOW,          \
       .when = CE_READS_ALONE)                                                                 \

@@ -177,6 +177,7 @@ static inline __aicore__ void ASC_NAME(cross_entropy_body)(int64_t block, ASC_PA
     job.grad_scale = asc_f32(grad_scale);
     job.scale = asc_f32(scale);
     job.unit = asc_f32(unit);
+    job.roundings = asc_f32(roundings);
     job.batch = CE_BATCH;
     job.lanes = ASC_UB(float, lanes_at, 0);
     job.e = ASC_UB(float, e_at, 0);

@@ -89,7 +89,7 @@ static inline __aicore__ int ce_trusts_lse(const ce_job *job, const ce_row *row)
     ASC_FENCE(PIPE_V, PIPE_S);
     const float rest = q[0];
     ASC_FENCE(PIPE_S, PIPE_V);
-    return size * (1.0f - rest) < 512.0f * rest;
+    return size * (1.0f - rest) < job->roundings * rest;
 }
 
 /* FACTOR, BIAS, and AT_TARGET, the target's whole gradient: (REST P - hit Q + bias (W P - w))

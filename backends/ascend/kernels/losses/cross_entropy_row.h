@@ -55,6 +55,7 @@ enum {
 typedef struct ce_job {
     int64_t flags, ignore_index, columns;
     float smoothing, z, softcap, grad_scale, scale, unit;
+    float roundings;                    /* roundings that the target's 1 - p may be off by */
     float per_ce, per_z, class_weights; /* 1/D, 1/n, W: see src/ops/cross_entropy */
     int whole;                          /* a row is one piece, read and then written */
     int64_t batch;                      /* floats of each buffer of `lanes`: rows of a batch */

@@ -112,6 +112,7 @@ enum { GRPO_SUMS = 3 * TERMS_PARTIAL }; /* what a block leaves of the sums of lo
     X(I64, logits_group)                                                 \
     X(I64, classes)                                                      \
     X(F32, scale)                                                        \
+    X(F32, roundings)                                                    \
     X(BUFFER, target, .bytes = 8)                                        \
     X(BUFFER, lse, .bytes = 4)                                           \
     X(BUFFER, hit, .bytes = 32)                                          \

@@ -57,7 +57,7 @@ ASC_KERNEL ASC_NAME(grpo_saved)(ASC_PARAMS(GRPO_SAVED))
         ce_expm1(p, q, a, b, x, saved, n);
         asc_sub(x, x, saved, n); /* logp */
         asc_abs(a, saved, n);
-        asc_mul_scalar(q, q, 512.0f, n);
+        asc_mul_scalar(q, q, asc_f32(roundings), n);
         ASC_THEN();
         asc_mul(p, p, a, n);
         asc_mul_scalar(b, a, -1.0f, n);
