@@ -155,18 +155,23 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
 }
 
 /* Of a row: what slopes are relative to, the sum of the losses, and what the mean of slopes is
- * beyond that: as hardly known classes see it, and as all others do. */
+ * beyond that: as hardly known classes see it, and as all others do. Of slopes that stand alone,
+ * which are differences of probabilities, the sum: what the logarithms are off by, all alike. */
 struct softmax_jsd_sums {
     float middle, loss, of_hardly, of_others;
 };
 
+/* *weight: of the slope, the student's probability; of one that stands alone the teacher's, which
+ * what is off in all of them goes with. */
 template <class F>
-__device__ __forceinline__ static softmax_jsd_term
-term_of(const F &f, const softmax_jsd_args &a, const softmax_pair &s, float x, float y, float *q)
+__device__ __forceinline__ static softmax_jsd_term term_of(const F &f, const softmax_jsd_args &a,
+                                                           const softmax_pair &s, float x, float y,
+                                                           float *weight)
 {
-    *q = s.share[0] * exp2_term(fmaf(x, a.scale, -s.base[0]));
+    const float q = s.share[0] * exp2_term(fmaf(x, a.scale, -s.base[0]));
     const float p = s.share[1] * exp2_term(fmaf(y, a.scale, -s.base[1]));
-    return f(*q, p, s.apart(y - x, a.scale));
+    *weight = F::SLOPE_ALONE ? p : q;
+    return f(q, p, s.apart(y - x, a.scale));
 }
 
 template <class T, class F, class TEAM, class PAIR>
@@ -180,22 +185,24 @@ sum_losses(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, con
     pair.template for_each<true>(t, a.n, [&](int, float(&x)[V<T>], float(&y)[V<T>]) {
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            float q;
-            const softmax_jsd_term d = term_of(f, a, s, x[i], y[i], &q);
+            float weight;
+            const softmax_jsd_term d = term_of(f, a, s, x[i], y[i], &weight);
             sums[0] += d.loss;
-            sums[1] += q * (d.slope - middle);
+            sums[1] += F::SLOPE_ALONE ? d.slope : weight * (d.slope - middle);
             if constexpr (F::RELATIVE) {
-                sums[2] += d.hardly ? 0 : q;
-                sums[3] += d.hardly ? q : 0;
+                sums[2] += d.hardly ? 0 : weight;
+                sums[3] += d.hardly ? weight : 0;
             }
             x[i] = d.slope;
-            y[i] = d.hardly ? -q : q;
+            y[i] = d.hardly ? -weight : weight;
         }
     });
     t.sum(sums);
     if constexpr (F::RELATIVE)
         return {middle, sums[0], sums[1] - f.mixture.of_none * sums[2],
                 sums[1] + f.mixture.of_none * sums[3]};
+    if constexpr (F::SLOPE_ALONE) /* p - q is off by p times what its logarithm is */
+        sums[0] += sums[1] * LOG2_E;
     return {middle, sums[0], 0, sums[1]};
 }
 
@@ -208,15 +215,16 @@ write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair
         float dx[V<T>];
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            float q = fabsf(y[i]), slope = x[i];
+            float weight = fabsf(y[i]), slope = x[i];
             bool hardly = y[i] < 0;
             if (!PAIR::CAN_KEEP) {
-                const softmax_jsd_term d = term_of(f, a, s, x[i], y[i], &q);
+                const softmax_jsd_term d = term_of(f, a, s, x[i], y[i], &weight);
                 slope = d.slope;
                 hardly = d.hardly;
             }
             const float mean = hardly ? sums.of_hardly : sums.of_others;
-            const float d = F::SLOPE_ALONE ? slope : q * (slope - sums.middle - mean);
+            const float d =
+                F::SLOPE_ALONE ? slope - weight * mean : weight * (slope - sums.middle - mean);
             dx[i] = fabsf(d) < 0x1p-110f ? 0 : factor * d; /* the README of the family */
         }
         store_as<Y>(a.dstudent.row<Y>(r) + j, a.n - j, dx);
