@@ -47,14 +47,18 @@ static int is_moderate(double alpha)
     return fabs(alpha) >= 0x1p-32 && fabs(alpha) <= 0x1p32;
 }
 
-/* What cuBLASLt takes for products of a few rows, columns or terms rounds them to 16 bits before it
- * adds beta c, so that sums which cancel lose their digits. */
+/* What cuBLASLt takes for products of fewer terms than tensor cores take in a step rounds them to
+ * 16 bits twice. What it takes for a few rows, columns or terms does so before it adds beta c, so
+ * that sums which cancel lose their digits. */
 static int rounds_once(const tg_gemm_args *args)
 {
     enum { FEW = 16, FEW_TERMS = 64 };
     const tg_tensor *c = args->c;
-    return args->beta == 0 || tg_type_of(c) == TG_F32 ||
-           (matrix_rows(c) >= FEW && width_of(c) >= FEW && gemm_inner(args) >= FEW_TERMS);
+    const int64_t terms = gemm_inner(args);
+    if (tg_type_of(c) == TG_F32)
+        return 1;
+    return args->beta == 0 ? terms >= FEW
+                           : terms >= FEW_TERMS && matrix_rows(c) >= FEW && width_of(c) >= FEW;
 }
 
 int cuda_gemm_cublaslt_accepts(const tg_gemm_args *args)
