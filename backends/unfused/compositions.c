@@ -133,6 +133,14 @@ mat eager_log_softmax_backward(eager *e, mat log_p, mat sums, mat d)
     return dx;
 }
 
+void eager_drop_rows(const eager *e, row_labels labels, mat m)
+{
+    const int64_t size = (int64_t)tg_type_size(m.type);
+    for (int64_t r = 0; !e->status && m.cols && r < m.rows; r++)
+        if (row_ignored(labels, r))
+            memset((char *)m.data + r * m.stride * size, 0, (size_t)(m.cols * size));
+}
+
 int eager_all_minus_inf(mat m, int64_t row)
 {
     const float *x = (const float *)m.data + row * m.stride;

@@ -144,6 +144,9 @@ void eager_put(eager *e, mat out, mat a, int64_t accumulate);
 /* The sum over rows, which goes or is added to a parameter's gradient. */
 void eager_gradient(eager *e, mat out, mat terms, int64_t accumulate);
 
+/* Rows that are ignored become 0, whatever they hold. */
+void eager_drop_rows(const eager *e, row_labels labels, mat m);
+
 /* 1 if a row of f32 is -inf throughout: max + log(sum) is NaN there, where lse is -inf. */
 int eager_all_minus_inf(mat m, int64_t row);
 

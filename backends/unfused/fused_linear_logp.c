@@ -2,18 +2,6 @@
  * softmax_logp over it in elementary steps, and one product for each gradient. */
 #include "linear.h"
 
-/* logits = logit_scale (x weight^T + bias) */
-static mat project(eager *e, const tg_tensor *x, const tg_tensor *weight, const tg_tensor *bias,
-                   double logit_scale)
-{
-    const mat logits = linear_logits(e, x, weight);
-    if (bias)
-        eager_binary(e, EAGER_ADD, logits, logits, eager_vector(bias));
-    if (logit_scale != 1)
-        eager_scalar(e, EAGER_MUL, logits, logits, logit_scale);
-    return logits;
-}
-
 /* What both directions of softmax_logp are given. */
 #define LOGP_ARGS(a, all)                                                                         \
     .logits = eager_tensor(&of_logits, all),                                                      \
@@ -24,7 +12,7 @@ static mat project(eager *e, const tg_tensor *x, const tg_tensor *weight, const 
 static tg_status forward(tg_ctx *ctx, const tg_fused_linear_logp_forward_args *a)
 {
     eager e = eager_begin(ctx);
-    const mat logits = project(&e, a->x, a->weight, a->bias, a->logit_scale);
+    const mat logits = linear_outputs(&e, a->x, a->weight, a->bias, a->logit_scale);
     view of_logits, target;
     if (e.status)
         return eager_end(&e);
@@ -37,7 +25,7 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_logp_forward_args *a
 static tg_status backward(tg_ctx *ctx, const tg_fused_linear_logp_backward_args *a)
 {
     eager e = eager_begin(ctx);
-    const mat logits = project(&e, a->x, a->weight, a->bias, a->logit_scale);
+    const mat logits = linear_outputs(&e, a->x, a->weight, a->bias, a->logit_scale);
     const mat d = eager_new(&e, linear_gradient_type(a->x), logits.rows, logits.cols);
     view of_logits, of_d, target;
     if (e.status)

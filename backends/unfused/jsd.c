@@ -1,6 +1,5 @@
 /* jsd as an eager framework runs it: a pass for each elementary step, in f32. */
 #include <float.h>
-#include <string.h>
 
 #include "eager.h"
 
@@ -95,10 +94,7 @@ static void write_gradient(eager_jsd *s, const tg_tensor *dloss, const tg_tensor
     const mat out = eager_rows(dstudent);
     const double g = dloss ? *(const float *)tg_data(dloss) : 1;
     eager_scalar(&s->e, EAGER_MUL, out, s->gradient, g * share(rows_counted(s->labels, out.rows)));
-    const size_t size = tg_type_size(out.type);
-    for (int64_t r = 0; !s->e.status && out.cols && r < out.rows; r++)
-        if (row_ignored(s->labels, r))
-            memset((char *)out.data + r * out.stride * (int64_t)size, 0, (size_t)out.cols * size);
+    eager_drop_rows(&s->e, s->labels, out);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_jsd_forward_args *args)

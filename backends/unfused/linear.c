@@ -8,6 +8,17 @@ mat linear_logits(eager *e, const tg_tensor *x, const tg_tensor *weight)
     return logits;
 }
 
+mat linear_outputs(eager *e, const tg_tensor *x, const tg_tensor *weight, const tg_tensor *bias,
+                   double scale)
+{
+    const mat outputs = linear_logits(e, x, weight);
+    if (bias)
+        eager_binary(e, EAGER_ADD, outputs, outputs, eager_vector(bias));
+    if (scale != 1)
+        eager_scalar(e, EAGER_MUL, outputs, outputs, scale);
+    return outputs;
+}
+
 int linear_gradient_type(const tg_tensor *x)
 {
     const int type = tg_type_of(x);

@@ -8,6 +8,10 @@
 /* x weight^T in f32, where frameworks compute their losses. */
 mat linear_logits(eager *e, const tg_tensor *x, const tg_tensor *weight);
 
+/* scale (x weight^T + bias), likewise; bias may be NULL. */
+mat linear_outputs(eager *e, const tg_tensor *x, const tg_tensor *weight, const tg_tensor *bias,
+                   double scale);
+
 /* The type that gradients of logits keep. f16 has too few exponents for those of a mean: without a
  * scaled loss they stay in f32, and so do the products with them. */
 int linear_gradient_type(const tg_tensor *x);

@@ -1,6 +1,4 @@
 /* tvd as an eager framework runs it: a pass for each elementary step, losses in f32. */
-#include <string.h>
-
 #include "eager.h"
 
 /* A column of the rows' factors: 0 for those that are ignored, else `value`. */
@@ -10,15 +8,6 @@ static mat row_factors(eager *e, row_labels labels, int64_t rows, double value)
     for (int64_t r = 0; !e->status && r < rows; r++)
         ((float *)m.data)[r] = row_ignored(labels, r) ? 0 : (float)value;
     return m;
-}
-
-/* Rows that are ignored become 0, whatever they hold. */
-static void drop_rows(const eager *e, row_labels labels, mat m)
-{
-    for (int64_t r = 0; !e->status && r < m.rows; r++)
-        if (m.cols && row_ignored(labels, r))
-            memset((char *)m.data + r * m.stride * (int64_t)tg_type_size(m.type), 0,
-                   (size_t)m.cols * tg_type_size(m.type));
 }
 
 /* Half of (p > q) - (q > p), times the upstream gradient and the rows' factors. */
@@ -40,7 +29,7 @@ static void gradient(eager *e, const tg_tensor *p, const tg_tensor *q, row_label
     eager_binary(e, EAGER_MUL, each ? greater : out, slope, factors);
     if (each)
         eager_binary(e, EAGER_MUL, out, greater, eager_rows(dloss));
-    drop_rows(e, labels, out);
+    eager_drop_rows(e, labels, out);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
@@ -55,7 +44,7 @@ static tg_status forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
     eager_unary(&e, EAGER_ABS, distance, difference);
     const mat halves = each ? eager_rows(args->loss) : difference;
     eager_scalar(&e, EAGER_MUL, halves, distance, 0.5);
-    drop_rows(&e, labels, halves);
+    eager_drop_rows(&e, labels, halves);
     if (!each) {
         const mat sums = eager_new(&e, TG_F32, p.rows, 1);
         eager_reduce_rows(&e, EAGER_SUM, sums, halves);

@@ -77,6 +77,44 @@ def softmax_jsd(make: Make, R: int, N: int) -> Problem:
     return loss_problem("softmax_jsd", function, [student, teacher], both, both, make.f32(1), dict(dstudent=make.empty(R, N)))
 
 
+def probabilities(make: Make, R: int, N: int) -> Tensor:
+    return make.normal(R, N, dtype=torch.float32, scale=2).softmax(-1).to(make.dtype)
+
+
+def divergence_from(target: Tensor, logits: Tensor) -> Tensor:
+    """Kullback-Leibler, of the logits' softmax from probabilities, summed over classes, mean over rows."""
+    return F.kl_div(logits.float().log_softmax(-1), target.float(), reduction="batchmean")
+
+
+@operator(**LOGITS)
+def softmax_kl_div(make: Make, R: int, N: int) -> Problem:
+    logits, target = make.normal(R, N, scale=2), probabilities(make, R, N)
+    both = dict(logits=logits, target=target)
+    return loss_problem("softmax_kl_div", lambda logits, target: divergence_from(target, logits), [logits, target], both, both,
+                        make.f32(1), dict(dlogits=make.empty(R, N)), reduction=3)
+
+
+def cross_entropy_and_distance(student: Tensor, teacher: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each row: cross entropy, and the total variation distance."""
+    with torch.no_grad():
+        q = teacher.float().softmax(-1)
+    student = student.float()
+    return F.cross_entropy(student, target, reduction="none"), 0.5 * (student.softmax(-1) - q).abs().sum(-1)
+
+
+@operator(**LOGITS)
+def fused_ce_tvd(make: Make, R: int, N: int) -> Problem:
+    student, teacher, target = make.normal(R, N, scale=2), make.normal(R, N, scale=2), make.labels(N, R)
+    ce, tvd, student_lse, teacher_lse, sigma = (make.f32(R) for _ in range(5))
+    dstudent = make.empty(R, N)
+    dce, dtvd = (make.normal(R, dtype=torch.float32) for _ in range(2))
+    shared = dict(student=student, teacher=teacher, target=target, student_lse=student_lse, teacher_lse=teacher_lse, sigma=sigma)
+    return Problem(
+        cross_entropy_and_distance, [student, teacher, target], outputs=[ce, tvd], grads=[dstudent, None, None],
+        upstream=[dce, dtvd],
+        **pair("fused_ce_tvd", shared | dict(ce=ce, tvd=tvd), shared | dict(dce=dce, dtvd=dtvd, dstudent=dstudent)))
+
+
 POLICY = dict(small=dict(B=2, L=32, V=1024), medium=dict(B=2, L=256, V=32000), large=dict(B=2, L=512, V=32000),
               cuda=dict(large=dict(B=4, L=1024, V=128256)))
 TEMPERATURE, BETA = 0.9, 0.04
@@ -174,3 +212,12 @@ def fused_linear_jsd(make: Make, BT: int, H: int, V: int) -> Problem:
     shared = dict(x=x, weight=w, teacher_x=teacher_x, teacher_weight=teacher_w)
     return loss_problem("fused_linear_jsd", function, [x, w, teacher_x, teacher_w], shared, shared, make.f32(1),
                         dict(dx=make.empty(BT, H), dweight=make.f32(V, H)))
+
+
+@operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=512, V=16000), large=dict(BT=1024, H=1024, V=32000),
+          cuda=dict(large=dict(BT=2048, H=4096, V=128256)), memory_bound=False, note=LINEAR + "; PyTorch's log-probabilities are f32")
+def fused_linear_kl_div(make: Make, BT: int, H: int, V: int) -> Problem:
+    x, w, target = make.normal(BT, H), make.normal(V, H, scale=2 / H**0.5), probabilities(make, BT, V)
+    shared = dict(x=x, weight=w, target=target)
+    return loss_problem("fused_linear_kl_div", lambda x, w, target: divergence_from(target, x @ w.T), [x, w, target], shared, shared,
+                        make.f32(1), dict(dx=make.empty(BT, H), dweight=make.f32(V, H)), reduction=3)

@@ -16,7 +16,8 @@ from rows import EPS
 MODULES = {"liger": "liger_kernel.ops", "quack": "quack"}
 # Their forward computes the gradients, so that a backward alone is next to nothing and not measured.
 GRADIENTS_IN_FORWARD = {
-    "liger": {"cross_entropy", "tvd", "jsd", "fused_linear_cross_entropy", "fused_linear_jsd"}, "quack": {"fused_linear_cross_entropy"}}
+    "liger": {"cross_entropy", "tvd", "jsd", "fused_linear_cross_entropy", "fused_linear_jsd", "fused_linear_kl_div"},
+    "quack": {"fused_linear_cross_entropy"}}
 
 
 def liger(ops: ModuleType) -> dict[str, Callable]:
@@ -46,6 +47,8 @@ def liger(ops: ModuleType) -> dict[str, Callable]:
         fused_linear_cross_entropy=lambda BT, H, V: lambda *inputs: ops.LigerFusedLinearCrossEntropyFunction.apply(*inputs)[0],
         fused_linear_jsd=lambda BT, H, V: lambda x, w, teacher_x, teacher_w: ops.LigerFusedLinearJSDFunction.apply(
             x, w, teacher_x, teacher_w),
+        fused_linear_kl_div=lambda BT, H, V: ops.LigerFusedLinearKLDivFunction.apply,
+        fused_ce_tvd=lambda R, N: ops.LigerFusedCETVDFunction.apply,
         fused_neighborhood_attention=lambda B, H, S, D, W: lambda q, k, v: ops.LigerFusedNeighborhoodAttentionFunction.apply(
             q, k, v, W))
 

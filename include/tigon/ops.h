@@ -55,6 +55,7 @@
  *                                                           with dlogits 4 V t, up to 1.1 MiB t,
  *                                                           twice that with softcap
  *                  softmax_jsd                              8 for each row, and 8 V t
+ *                  softmax_kl_div                           8 for each row
  *                  sum_rows_forward                         4 N for each of up to 64 partial sums,
  *                                                           if y is a vector
  *                  grpo_loss                                12 for each token
@@ -846,6 +847,31 @@ TG_API tg_status tg_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args);
  */
 TG_API tg_status tg_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args);
 
+/* fused_ce_tvd: cross entropy of the student's logits and the total variation distance between the
+ * softmaxes of student and teacher, for each row.
+ *   With p = softmax(student), q = softmax(teacher) and y the row's target,
+ *     ce = student_lse - student_y,   tvd = 1/2 sum_i |p_i - q_i|,
+ *     sigma = sum_i p_i sign(p_i - q_i),   sign(0) = 0,
+ *   and student_lse, teacher_lse = log sum_i exp of the logits; all of them are 0 in rows whose
+ *   target is ignore_index.
+ *   student, teacher [..,V] T. target i64, one for each row, in [0,V) or ignore_index.
+ *   ce, tvd, student_lse, teacher_lse, sigma f32, one for each row; the last three may be NULL.
+ * Saved for backward: student, teacher, target, student_lse, teacher_lse, sigma. teacher gets no
+ *   gradient.
+ * Numerics: f32; an offset that all logits of a row have in common costs no digits. sign() is that
+ *   of the difference of the logarithms, which is 0 where student and teacher are the same.
+ * Errors: a target out of range; the message tells its position.
+ * Source: Liger-Kernel's fused_ce_tvd.
+ */
+TG_API tg_status tg_fused_ce_tvd_forward(tg_ctx *ctx, const tg_fused_ce_tvd_forward_args *args);
+
+/*   dstudent_i = dce (p_i - [i = y]) + dtvd / 2 p_i (sign(p_i - q_i) - sigma);   0 in ignored rows
+ *   with p_i = exp(student_i - student_lse), and q_i likewise.
+ *   dce, dtvd f32, one for each row; NULL means 0. dstudent like student; it may be student.
+ * Numerics: student_lse and teacher_lse are taken as they were saved, in f32.
+ */
+TG_API tg_status tg_fused_ce_tvd_backward(tg_ctx *ctx, const tg_fused_ce_tvd_backward_args *args);
+
 /* jsd: generalised Jensen-Shannon divergence of two rows of log-probabilities.
  *   With X = student, Y = teacher, Q = exp(X), P = exp(Y) and M = beta P + (1 - beta) Q, for each
  *   element
@@ -929,6 +955,62 @@ TG_API tg_status tg_fused_linear_jsd_forward(tg_ctx *ctx,
  */
 TG_API tg_status tg_fused_linear_jsd_backward(tg_ctx *ctx,
                                               const tg_fused_linear_jsd_backward_args *args);
+
+/* softmax_kl_div: kl_div of a row of logits' softmax from given probabilities, and the gradient of
+ * the logits.
+ *   With Y = log_softmax(logits / temperature) and t = target, for each row
+ *     d = sum_i t_i (log max(t_i, eps) - Y_i);   a term whose t_i is 0 is 0.
+ *   The t_i are taken as they are: they need not add up to 1.
+ *   With n the number of rows that are not ignored, loss = sum d / (n N), sum d or sum d / n for
+ *   TG_MEAN, TG_SUM, TG_BATCHMEAN; 0 if n is 0.
+ *   logits [..,N] T, target [..,N] of any of the three types, whatever T is.
+ *   The rows may be a part of a batch: rows first_row, first_row + 1, ... of batch_rows, which by
+ *   default is the number of rows of logits. Then n counts the rows of the batch, so that the
+ *   losses of all parts add up to that of the batch.
+ *   labels i64, batch_rows elements, or NULL: rows whose label is ignore_index are ignored.
+ *   loss f32, 1 element. dloss f32, 1 element: the upstream gradient; NULL means 1.
+ *   dlogits like logits, or NULL: the gradient, computed in the same pass; beside f32 logits it
+ *   may be of any type. It may be logits, if it is of the same type.
+ *   temperature: 2^-60 to 2^60; 0 means 1. The loss is not multiplied by its square.
+ *   eps: 0 means 1e-10. grad_scale: as in softmax_jsd.
+ * Saved for backward: logits, target, labels. target gets no gradient.
+ * Numerics: f32, sums over rows f64. Rows with a class of near certainty keep the digits of their
+ *   gradient. Gradients below 2^-110, in f16 below 2^-26, count as 0.
+ * Source: Kullback and Leibler 1951; options as in Liger-Kernel's fused_linear_kl_div.
+ */
+TG_API tg_status tg_softmax_kl_div_forward(tg_ctx *ctx, const tg_softmax_kl_div_forward_args *args);
+
+/*   The same gradient, for an upstream gradient that was not known in forward:
+ *     dlogits_i = grad_scale dloss / temperature (exp(Y_i) sum_j t_j - t_i), divided by n N, 1 or n
+ *   Ignored rows get 0.
+ */
+TG_API tg_status tg_softmax_kl_div_backward(tg_ctx *ctx,
+                                            const tg_softmax_kl_div_backward_args *args);
+
+/* fused_linear_kl_div: softmax_kl_div of x weight^T + bias, without ever storing all BT x V logits.
+ *   x [..,H] T, BT rows; weight [V,H] T; bias [V] W, or NULL.
+ *   target [..,V] of any of the three types: the teacher's probabilities, as in softmax_kl_div.
+ *   labels i64, one for each row, or NULL: rows whose label is ignore_index are ignored.
+ *   loss, dloss, reduction, temperature, eps: as in softmax_kl_div.
+ *   dx like x; dweight [V,H] of type T or f32; dbias [V] W; each may be NULL. These gradients are
+ *   computed in the forward pass and include dloss. target gets no gradient.
+ *   chunk_bytes: as in fused_linear_cross_entropy.
+ *   dweight and dbias are summed in f32 over the chunks: in place if they are f32, else in a
+ *   workspace if there are several chunks. The operator consists of calls of gemm, softmax_kl_div
+ *   and sum_rows.
+ * Saved for a separate backward: the inputs.
+ * Numerics: logits f32; the gradient of 16-bit logits is rounded to T once before the products.
+ * Source: as for softmax_kl_div; chunking: Hsu et al. 2024, arXiv:2410.10989.
+ */
+TG_API tg_status tg_fused_linear_kl_div_forward(tg_ctx *ctx,
+                                                const tg_fused_linear_kl_div_forward_args *args);
+
+/*   The same gradients, for an upstream gradient that was not known in forward. With dlogits that
+ *   of softmax_kl_div:
+ *     dx = dlogits weight,   dweight = dlogits^T x,   dbias = sum of dlogits over the rows
+ */
+TG_API tg_status tg_fused_linear_kl_div_backward(tg_ctx *ctx,
+                                                 const tg_fused_linear_kl_div_backward_args *args);
 
 /* sum_squares: the sum of the squares of all elements, which is the square of a gradient's norm.
  *   y = sum over all elements of x^2; with accumulate = 1 it is added to what y holds.

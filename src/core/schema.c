@@ -33,6 +33,8 @@ static const tg_choice reductions[] = {{"mean", TG_MEAN}, {"sum", TG_SUM}, {"non
 static const tg_choice token_reductions[] = {{"mean", TG_MEAN}, {"none", TG_NONE}, {0}};
 static const tg_choice element_reductions[] = {
     {"mean", TG_MEAN}, {"sum", TG_SUM}, {"none", TG_NONE}, {"batchmean", TG_BATCHMEAN}, {0}};
+static const tg_choice summed_reductions[] = {
+    {"mean", TG_MEAN}, {"sum", TG_SUM}, {"batchmean", TG_BATCHMEAN}, {0}};
 static const tg_choice policy_losses[] = {
     {"grpo", TG_GRPO},       {"dapo", TG_DAPO},   {"bnpo", TG_BNPO},
     {"dr_grpo", TG_DR_GRPO}, {"luspo", TG_LUSPO}, {"cispo", TG_CISPO},

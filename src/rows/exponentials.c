@@ -138,3 +138,24 @@ float exps_sum2(el e, const void *x, int64_t n, const exps_power *power)
         EL_SPECIALIZE(e, sum2_body, 0, x, n, power, &sum);
     return sum;
 }
+
+/* ---- the largest of a row ---- */
+
+int64_t exps_largest(el e, const void *x, int64_t n)
+{
+    float max = -INFINITY;
+    int64_t in = 0;
+    for (int64_t begin = 0; begin < n; begin += EXPS_BLOCK) {
+        const int64_t left = n - begin;
+        const void *block = (const char *)x + begin * el_size(e);
+        const float m = exps_max(e, block, left < EXPS_BLOCK ? left : EXPS_BLOCK);
+        if (m > max) {
+            max = m;
+            in = begin;
+        }
+    }
+    for (int64_t i = in; i < n; i++)
+        if (el_get(e, x, i) == max)
+            return i;
+    return 0;
+}

@@ -17,6 +17,7 @@
 #include "simd.h"
 
 #define exps_max TG_AT_LEVEL(exps_max)
+#define exps_largest TG_AT_LEVEL(exps_largest)
 #define exps_sum TG_AT_LEVEL(exps_sum)
 #define exps_sum2 TG_AT_LEVEL(exps_sum2)
 
@@ -66,6 +67,9 @@ static inline int64_t exps_next(int64_t end, int64_t y)
 
 /* The largest; NaN never is. */
 float exps_max(el e, const void *x, int64_t n);
+
+/* Where the first of the largest of a row is; 0 if there is none: all are NaN. */
+int64_t exps_largest(el e, const void *x, int64_t n);
 
 /* Of exp(x - from), which goes into keep (if not NULL, padded to whole vectors), and of x. */
 typedef struct exps_sums {

@@ -12,6 +12,7 @@ from torch.nn.functional import gelu, group_norm, layer_norm
 from tigon.liger import pytest as plugin
 from tigon.liger.ops import (
     LigerFusedAddRMSNormFunction,
+    LigerFusedLinearKLDivFunction,
     LigerGELUMulFunction,
     LigerPolyNormFunction,
     LigerRMSNormFunction,
@@ -55,6 +56,14 @@ def fused_add_rms_norm(x, residual, weight):
     return rms_norm(s, weight), s
 
 
+def divergence(x, weight, target):
+    """Of the last layer's softmax from probabilities, the mean over rows, in f32 at least behind the product."""
+    logits = x @ weight.T
+    wide = logits if x.dtype == torch.float64 else logits.float()
+    target = target.to(wide.dtype)
+    return (target * (target.clamp_min(1e-10).log() - wide.log_softmax(-1))).sum() / x.shape[0]
+
+
 def as_llama(function):
     return lambda *tensors: function.apply(*tensors, 1e-6, 0.0, "llama", False)
 
@@ -76,6 +85,10 @@ CASES = {
         lambda: normal((256, 512)) + [torch.full((3,), 1 / 3, dtype=BF16), torch.ones((), dtype=BF16)], 3, (0.6, 0.05),
     ),
     "rope, 2 x 4 x 17 x 64": (rope, LigerRopeFunction.apply, lambda: normal(*[(2, 4, 17, 64)] * 2, *[(2, 17, 64)] * 2), 2, (1e-2, 1e-2)),
+    "fused_linear_kl_div, 8 x 2048, 3200": (
+        divergence, LigerFusedLinearKLDivFunction.apply,
+        lambda: [torch.randn(8, 2048).to(BF16), torch.rand(3200, 2048).to(BF16), torch.rand(8, 3200).softmax(-1).to(BF16)], 2, (5e-3, 5e-2),
+    ),
     "rms_norm, 16 x 256": (rms_norm, as_llama(LigerRMSNormFunction), lambda: normal((16, 256), (256,)), 2, (1e-2, 1e-2)),
     "rms_norm, 32 x 4096": (rms_norm, as_llama(LigerRMSNormFunction), lambda: normal((32, 4096), (4096,)), 2, (1e-2, 1e-2)),
     "fused_add_rms_norm, 32 x 4096": (

@@ -119,6 +119,14 @@ def softmax_jsd(student, teacher):
     return jsd(student.log_softmax(-1), teacher.log_softmax(-1))
 
 
+def divergence_from(logits, target, reduction="batchmean"):
+    return F.kl_div(logits.log_softmax(-1), target, reduction=reduction)
+
+
+def ce_tvd(student, teacher, target):
+    return F.cross_entropy(student, target, reduction="none"), 0.5 * (student.softmax(-1) - teacher.softmax(-1)).abs().sum(-1)
+
+
 def softmax_logp(logits, target, selected_ids, temperature=1.0):
     logp = (logits / temperature).log_softmax(-1)
     return logp.gather(-1, target[..., None])[..., 0], -(logp.exp() * logp).sum(-1), logp[..., selected_ids]
@@ -193,6 +201,16 @@ def problems():
             {"x": normal(rows, N), "weight": normal(classes, N), "teacher_x": normal(rows, 8), "teacher_weight": normal(classes, 8)},
             lambda x, weight, teacher_x, teacher_weight: softmax_jsd(x @ weight.T, teacher_x @ teacher_weight.T),
             constant=("teacher_x", "teacher_weight")),
+        "softmax_kl_div": Problem(
+            {"logits": normal(rows, N), "target": normal(rows, N).softmax(-1)},
+            lambda logits, target, temperature, reduction: divergence_from(logits / temperature, target, reduction),
+            {"temperature": 0.9, "reduction": "sum"}, constant=("target",)),
+        "fused_linear_kl_div": Problem(
+            {"x": normal(rows, N), "weight": normal(classes, N), "target": normal(rows, classes).softmax(-1), "bias": normal(classes)},
+            lambda x, weight, target, bias, reduction: divergence_from(F.linear(x, weight, bias), target, reduction),
+            {"reduction": "batchmean"}, constant=("target",)),
+        "fused_ce_tvd": Problem({"student": normal(rows, classes), "teacher": normal(rows, classes), "target": ids}, ce_tvd,
+                                constant=("teacher",)),
         "sum_squares": Problem({"x": x}, lambda x: x.pow(2).sum()),
         "gemm": Problem({"a": normal(N, 5), "b": normal(7, N)}, lambda a, b, trans_a, trans_b, alpha: alpha * a.T @ b.T,
                         {"trans_a": True, "trans_b": True, "alpha": 0.5}),

@@ -1,5 +1,5 @@
 /* softmax_jsd: what its shapes do not say of the arguments. */
-#include "core/services.h"
+#include "rows/batch.h"
 
 /* The arguments of both directions that are checked. */
 typedef struct arguments {
@@ -13,20 +13,9 @@ typedef struct arguments {
     .student = (a)->student, .dstudent = (a)->dstudent, .first_row = (a)->first_row, \
     .batch_rows = (a)->batch_rows, .beta = (a)->beta, .temperature = (a)->temperature
 
-/* The rows are a part of the batch's. */
-static tg_status check_batch(const arguments *a)
-{
-    int64_t rows = 1;
-    for (int i = 0; i < a->student->ndim - 1; i++)
-        rows *= a->student->shape[i];
-    const int64_t batch = a->batch_rows ? a->batch_rows : rows;
-    TG_TRY(tg_expect_i64(a->op, "batch_rows", batch, rows, INT64_MAX));
-    return tg_expect_i64(a->op, "first_row", a->first_row, 0, batch - rows);
-}
-
 static tg_status check(const arguments *a)
 {
-    TG_TRY(check_batch(a));
+    TG_TRY(batch_expect(a->op, a->student, a->first_row, a->batch_rows));
     TG_TRY(tg_expect_f64(a->op, "beta", a->beta, 0, 1));
     TG_TRY(tg_expect_f64(a->op, "temperature", a->temperature, 0x1p-60, 0x1p60));
     return tg_expect_gradient(a->op, "dstudent", a->dstudent, "student", a->student);

@@ -18,11 +18,11 @@ typedef struct job {
 static void run_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
     const job *j = arg;
-    const int64_t n = j->f->n;
+    const int64_t n = j->f->batch.n;
     for (int64_t r = begin; r < end; r++) {
         char *gradient = j->o.gradient ? row_at(&j->dstudent, r) : NULL;
         j->row_loss[r] = 0;
-        if (!sjsd_ignored(j->f, r))
+        if (!batch_ignores(&j->f->batch, r))
             j->row_loss[r] = run_row(&j->o, row_at(&j->student, r), row_at(&j->teacher, r),
                                      gradient, n, j->scratch + worker * row_scratch(n));
         else if (j->o.gradient && n)
@@ -52,22 +52,22 @@ static row_options options_of(const sjsd *f, double share)
 
 static tg_status run(tg_ctx *ctx, const sjsd *f)
 {
-    const double share = sjsd_share(f);
+    const double share = batch_share(&f->batch);
     job j = {.f = f,
              .o = options_of(f, share),
              .student = operand_of(f->student),
              .teacher = operand_of(f->teacher),
              .dstudent = operand_of(f->dstudent)};
-    const size_t scratch = (size_t)(row_scratch(f->n) * tg_ctx_threads(ctx)) * sizeof(float);
-    j.scratch = tg_workspace(ctx, scratch + (size_t)f->rows * sizeof(double));
+    const size_t scratch = (size_t)(row_scratch(f->batch.n) * tg_ctx_threads(ctx)) * sizeof(float);
+    j.scratch = tg_workspace(ctx, scratch + (size_t)f->batch.rows * sizeof(double));
     if (!j.scratch)
         return TG_ENOMEM;
     j.row_loss = (double *)((char *)j.scratch + scratch);
     if (tg_reserving(ctx))
         return TG_OK;
-    tg_parallel_for(ctx, f->rows, rows_grain(f->rows, f->n, 1), run_rows, &j);
+    tg_parallel_for(ctx, f->batch.rows, rows_grain(f->batch.rows, f->batch.n, 1), run_rows, &j);
     double loss = 0; /* in the order of the rows, whoever computed them */
-    for (int64_t r = 0; r < f->rows; r++)
+    for (int64_t r = 0; r < f->batch.rows; r++)
         loss += j.row_loss[r];
     if (f->loss)
         *(float *)tg_data(f->loss) = (float)(loss * share);

@@ -18,7 +18,7 @@ static void log_probabilities(const state *s, const tg_rows *x, int64_t row, dou
 
 static tg_status run(tg_ctx *ctx, const sjsd *f)
 {
-    const int64_t n = f->n;
+    const int64_t n = f->batch.n;
     const tg_rows student = tg_rows_of(f->student), teacher = tg_rows_of(f->teacher);
     const tg_rows out = tg_rows_of(f->dstudent);
     state s = {.f = f, .student = tg_workspace(ctx, (size_t)(3 * n + 1) * sizeof(double))};
@@ -26,11 +26,11 @@ static tg_status run(tg_ctx *ctx, const sjsd *f)
         return TG_ENOMEM;
     s.teacher = s.student + n;
     s.gradient = s.teacher + n;
-    const double share = sjsd_share(f);
+    const double share = batch_share(&f->batch);
     const double dloss = f->dloss ? tg_get(tg_data(f->dloss), tg_type_of(f->dloss), 0) : 1;
     double loss = 0;
-    for (int64_t row = 0; row < f->rows; row++) {
-        const int ignored = sjsd_ignored(f, row);
+    for (int64_t row = 0; row < f->batch.rows; row++) {
+        const int ignored = batch_ignores(&f->batch, row);
         if (!ignored) {
             log_probabilities(&s, &student, row, s.student);
             log_probabilities(&s, &teacher, row, s.teacher);

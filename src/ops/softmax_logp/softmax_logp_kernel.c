@@ -9,33 +9,6 @@ static const void *at(const slogp_row *r, int64_t i)
     return (const char *)r->x + i * el_size(r->type);
 }
 
-/* ---- the largest ---- */
-
-/* The first element equal to value from `begin` on; 0 if there is none: all are NaN. */
-static int64_t first_of(const slogp_row *r, int64_t begin, float value)
-{
-    for (int64_t i = begin; i < r->n; i++)
-        if (el_get(r->type, r->x, i) == value)
-            return i;
-    return 0;
-}
-
-/* The first of the largest, before softcap, which keeps their order but not in f32. */
-static int64_t largest(const slogp_row *r)
-{
-    float max = -INFINITY;
-    int64_t in = 0;
-    for (int64_t begin = 0; begin < r->n; begin += EXPS_BLOCK) {
-        const int64_t left = r->n - begin;
-        const float m = exps_max(r->type, at(r, begin), left < EXPS_BLOCK ? left : EXPS_BLOCK);
-        if (m > max) {
-            max = m;
-            in = begin;
-        }
-    }
-    return first_of(r, in, max);
-}
-
 /* ---- passes over a block ---- */
 
 SIMD_INLINE v_tanhs capped(int cap, const slogp_row *r, vf x)
@@ -118,9 +91,9 @@ float slogp_logit(const slogp_row *r, int64_t i, float *slope)
 void slogp_sum_row(const slogp_row *r, int with_total, slogp_sums *s)
 {
     float slope;
-    *s = (slogp_sums){.best = largest(r)};
-    s->max = slogp_logit(r, s->best, &slope);
-    s->others = (double)s->max - s->max; /* NaN where there is no finite largest */
+    *s = (slogp_sums){.best = exps_largest(r->type, r->x, r->n)};
+    s->max = slogp_logit(r, s->best, &slope); /* softcap keeps their order but not in f32 */
+    s->others = (double)s->max - s->max;      /* NaN where there is no finite largest */
     for (int64_t begin = exps_first(s->best), end; begin < r->n; begin = exps_next(end, s->best)) {
         end = exps_end(begin, s->best, r->n);
         if (r->cap > 0)

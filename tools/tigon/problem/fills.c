@@ -173,6 +173,11 @@ static double fill_logp(const filler *f, int64_t i)
     return normal(f, i) - 0.5 - log((double)f->cols);
 }
 
+static double fill_probabilities(const filler *f, int64_t i)
+{
+    return exp(fill_logp(f, i));
+}
+
 /* A quarter of them so small that their probabilities are 0 in f32. */
 static double fill_logp_rare(const filler *f, int64_t i)
 {
@@ -235,6 +240,7 @@ static const fill fills[] = {
     {"some_ignored", fill_some_ignored},
     {"same", fill_same},
     {"logp", fill_logp},
+    {"probabilities", fill_probabilities},
     {"logp_rare", fill_logp_rare},
     {"logp_sure", fill_logp_sure},
 };

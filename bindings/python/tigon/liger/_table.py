@@ -30,6 +30,7 @@ FAMILIES = {
         "liger_fused_add_rms_norm(X, R, W, eps, offset=0.0, casting_mode='llama', in_place=True)",
         dispatched=True,
     ),
+    "fused_ce_tvd": Family("LigerFusedCETVDFunction fused_ce_tvd_forward fused_ce_tvd_backward"),
     "fused_linear_cross_entropy": Family(
         "LigerFusedLinearCrossEntropyFunction fused_linear_cross_entropy_forward fused_linear_cross_entropy_backward",
         "liger_fused_linear_cross_entropy(input, weight, target, bias=None, ce_weight=None, ignore_index=-100, lse_square_scale=0.0,"
@@ -45,6 +46,11 @@ FAMILIES = {
         "liger_fused_linear_jsd(student_input, student_weight, teacher_input, teacher_weight, shift_labels=None, jsd_beta=0.5,"
         " ignore_index=-100, temperature=1.0, accum_dtype=None)",
         dispatched=True,
+    ),
+    "fused_linear_kl_div": Family(
+        "LigerFusedLinearKLDivFunction fused_linear_kl_div_forward fused_linear_kl_div_backward",
+        "liger_fused_linear_kl_div(student_input, student_weight, target, shift_labels=None, reduction='batchmean', ignore_index=-100,"
+        " temperature=1.0, eps=1e-10, accum_dtype=None)",
     ),
     "fused_linear_scaled_cross_entropy": Family("LigerFusedLinearScaledCrossEntropyFunction"),
     "fused_moe": Family("LigerFusedMoEFunction"),

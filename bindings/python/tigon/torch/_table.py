@@ -7,13 +7,14 @@ named here.
 from tigon._outputs import SCHEMA
 
 # Outputs of forward that are gradients, which it computes in the same pass: worth it where backward would multiply all logits again.
-GRADIENTS_IN_FORWARD = {"fused_linear_cross_entropy", "fused_linear_jsd"}
+GRADIENTS_IN_FORWARD = {"fused_linear_cross_entropy", "fused_linear_jsd", "fused_linear_kl_div"}
 # The gradient of an input that another input shares.
 SHARED = {"fused_add_rms_norm": {"residual": "dx"}}
 # Options that are about gradients that are accumulated or scaled, which autograd does itself, and of slices of a vocabulary,
 # whose losses are no losses by themselves (parallel.py).
 _SLICE = {"vocab_start", "vocab_size"}
 LEFT_OUT = {"gemm": {"beta"}, "batched_gemm": {"beta"}, "cross_entropy": {"grad_scale"} | _SLICE, "softmax_jsd": {"grad_scale"},
+            "softmax_kl_div": {"grad_scale"},
             "softmax_logp": {"grad_scale"} | _SLICE, "fused_linear_cross_entropy": _SLICE, "fused_linear_logp": _SLICE}
 # The output whose first size no input tells, the input of forward that has it, and what follows it in the shape of dy.
 ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_backward": ("x", "dx", slice(None))}
@@ -23,7 +24,7 @@ ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy"}}
 PRODUCTS = ("gemm", "batched_gemm")
 # Families whose inputs autocast lowers, as it does for products in PyTorch; of the others it makes the types one.
 LOWERED = {*PRODUCTS, "flash_attention", "fused_neighborhood_attention", "fused_linear_cross_entropy", "fused_linear_jsd",
-           "fused_linear_logp"}
+           "fused_linear_kl_div", "fused_linear_logp"}
 
 
 class Operator:

@@ -132,6 +132,7 @@ _CLASSES = {
     "FusedNeighborhoodAttention": "fused_neighborhood_attention", "CrossEntropyLoss": "cross_entropy",
     "FusedLinearCrossEntropyLoss": "fused_linear_cross_entropy", "SelectiveLogSoftmax": "selective_log_softmax", "GRPOLoss": "grpo_loss",
     "KLDivLoss": "kl_div", "TVDLoss": "tvd", "JSDLoss": "jsd", "SoftmaxJSDLoss": "softmax_jsd", "FusedLinearJSDLoss": "fused_linear_jsd",
+    "SoftmaxKLDivLoss": "softmax_kl_div", "FusedLinearKLDivLoss": "fused_linear_kl_div", "FusedCETVDLoss": "fused_ce_tvd",
     "SoftmaxLogp": "softmax_logp", "FusedLinearLogp": "fused_linear_logp", "SumRows": "sum_rows", "SumSquares": "sum_squares",
 }
 for _name, _family in _CLASSES.items():

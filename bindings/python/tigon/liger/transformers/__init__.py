@@ -10,8 +10,10 @@ from tigon.liger.transformers.functional import CrossEntropyOutput
 from tigon.liger.transformers.grpo_loss import triton_grpo_loss
 from tigon.liger.transformers.losses import (
     LigerCrossEntropyLoss,
+    LigerFusedCETVDLoss,
     LigerFusedLinearCrossEntropyLoss,
     LigerFusedLinearJSD,
+    LigerFusedLinearKLDivLoss,
     LigerJSD,
     LigerKLDIVLoss,
     LigerTVDLoss,

@@ -76,6 +76,15 @@ class LigerFusedLinearCrossEntropyLoss(_TokenLoss):
         return losses(results, *self.asked)
 
 
+class LigerFusedCETVDLoss(nn.Module):
+    def __init__(self, ignore_index=-100):
+        super().__init__()
+        self.ignore_index = ignore_index
+
+    def forward(self, student_logits, teacher_logits, target):
+        return ops.LigerFusedCETVDFunction.apply(student_logits, teacher_logits, target, self.ignore_index)
+
+
 class LigerFusedLinearJSD(nn.Module):
     def __init__(self, jsd_beta=0.5, ignore_index=-100, temperature=1.0, accum_dtype=None):
         super().__init__()
@@ -86,6 +95,16 @@ class LigerFusedLinearJSD(nn.Module):
         return ops.LigerFusedLinearJSDFunction.apply(
             student_input, student_weight, teacher_input, teacher_weight, shift_labels, *self.options
         )
+
+
+class LigerFusedLinearKLDivLoss(nn.Module):
+    def __init__(self, reduction="batchmean", ignore_index=-100, temperature=1.0, eps=1e-10, accum_dtype=None):
+        super().__init__()
+        assert temperature != 0, "temperature is 0"
+        self.options = reduction, ignore_index, temperature, eps, accum_dtype
+
+    def forward(self, student_input, student_weight, target, shift_labels=None):
+        return ops.LigerFusedLinearKLDivFunction.apply(student_input, student_weight, target, shift_labels, *self.options)
 
 
 class LigerJSD(nn.Module):

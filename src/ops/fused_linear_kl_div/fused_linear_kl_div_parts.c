@@ -1,0 +1,86 @@
+/* fused_linear_kl_div of other operators: chunks of rows, each a product, softmax_kl_div and two
+ * more products (fused_linear/fused_linear.h). */
+#include <math.h>
+
+#include "fused_linear/fused_linear.h"
+#include "fused_linear_kl_div.h"
+
+typedef struct run_state {
+    fused_linear l;
+    const flkl *f;
+    tg_rows target;
+} run_state;
+
+/* What both directions of softmax_kl_div are given. The logits are over the temperature; the mean
+ * is that of all rows. */
+#define LOSS_ARGS(s, c)                                                                       \
+    .logits = &(c)->logits.t, .target = beside(&target, (s)->f->x), .labels = (s)->f->labels, \
+    .dloss = (s)->l.dloss, .dlogits = (s)->l.gradients ? &(c)->dlogits.t : NULL,              \
+    .reduction = (s)->f->reduction, .ignore_index = TG_VALUE((s)->f->ignore_index),           \
+    .first_row = (c)->first, .batch_rows = (s)->l.rows_of_x.rows, .grad_scale = (s)->l.scale
+
+/* The rows' part of the loss, and the gradient of their logits. */
+static tg_status run_loss(const void *state, fused_linear_rows *c)
+{
+    const run_state *s = state;
+    view loss, target;
+    set_rows(&target, &s->target, c->first, c->rows);
+    if (!s->f->loss)
+        return tg_softmax_kl_div_backward(s->l.ctx,
+                                          &(tg_softmax_kl_div_backward_args){LOSS_ARGS(s, c)});
+    return tg_softmax_kl_div_forward(
+        s->l.ctx,
+        &(tg_softmax_kl_div_forward_args){LOSS_ARGS(s, c), .eps = TG_VALUE(s->f->eps),
+                                          .loss = fused_linear_result(&s->l, c, 0, &loss)});
+}
+
+/* The upstream gradient of a row's divergence, as far as it can be told: of a dloss that lies on a
+ * device only 1 is left (fused_linear_begin()), and of labels there it may be that a single row
+ * counts. */
+static double upstream(const flkl *f, int64_t rows)
+{
+    const double dloss = f->dloss && on_host(f->dloss) ? *(const float *)tg_data(f->dloss) : 1;
+    const int seen = !f->labels || on_host(f->labels);
+    return dloss * (seen ? flkl_scale(f, rows)
+                         : reduction_scale((row_labels){0}, f->reduction, 1, f->weight->shape[0]));
+}
+
+static tg_status run(tg_ctx *ctx, const flkl *f)
+{
+    run_state s = {.l = {.ctx = ctx,
+                         .x = f->x,
+                         .weight = f->weight,
+                         .bias = f->bias,
+                         .logit_scale = 1 / f->temperature,
+                         .dx = f->dx,
+                         .dweight = f->dweight,
+                         .dbias = f->dbias,
+                         .results = {f->loss},
+                         .accumulate = f->accumulate,
+                         .dloss = f->dloss,
+                         .split = 2},
+                   .f = f,
+                   .target = tg_rows_of(f->target)};
+    TG_TRY(fused_linear_begin(&s.l, f->chunk_bytes));
+    /* times the sum of a row's targets, which need not be 1, its gradient is below that */
+    if (s.l.type == TG_F16)
+        s.l.scale = fused_linear_scale(fabs(upstream(f, s.l.rows_of_x.rows)), 8);
+    return fused_linear_run(&s.l, run_loss, &s);
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_fused_linear_kl_div_forward_args *args)
+{
+    const flkl f = flkl_forward(args);
+    return run(ctx, &f);
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_fused_linear_kl_div_backward_args *args)
+{
+    const flkl f = flkl_backward(args);
+    return f.dx || f.dweight || f.dbias ? run(ctx, &f) : TG_OK;
+}
+
+/* Not of any device: one that has no softmax_kl_div would take calls that it cannot run. */
+TG_PARTS_IMPLS(fused_linear_kl_div) = {
+    TG_IMPL(fused_linear_kl_div_forward, "", 0, TG_TAKES_FLOATS, NULL, forward),
+    TG_IMPL(fused_linear_kl_div_backward, "", 0, TG_TAKES_FLOATS, NULL, backward), TG_IMPLS_END};
