@@ -1,6 +1,6 @@
-/* fused_ce_tvd as an eager framework runs it: softmax of student and teacher, a gather for the cross
- * entropy, and the distance in elementary steps; the backward from exponentials of what was saved.
- */
+/* fused_ce_tvd as an eager framework runs it: softmax of student and teacher, a gather for the
+ * cross entropy, and the distance in elementary steps; the backward from exponentials of what was
+ * saved. */
 #include <math.h>
 
 #include "eager.h"

@@ -80,7 +80,8 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_kl_div_backward_arg
     return f.dx || f.dweight || f.dbias ? run(ctx, &f) : TG_OK;
 }
 
-/* Not of any device: one that has no softmax_kl_div would take calls that it cannot run. */
-TG_PARTS_IMPLS(fused_linear_kl_div) = {
-    TG_IMPL(fused_linear_kl_div_forward, "", 0, TG_TAKES_FLOATS, NULL, forward),
-    TG_IMPL(fused_linear_kl_div_backward, "", 0, TG_TAKES_FLOATS, NULL, backward), TG_IMPLS_END};
+TG_PARTS_CALLS(fused_linear_kl_div) = {FUSED_LINEAR_CALLS, "softmax_kl_div_forward",
+                                       "softmax_kl_div_backward", NULL};
+TG_PARTS_IMPLS(fused_linear_kl_div) = {TG_PARTS_IMPL(fused_linear_kl_div_forward, forward),
+                                       TG_PARTS_IMPL(fused_linear_kl_div_backward, backward),
+                                       TG_IMPLS_END};
