@@ -237,3 +237,7 @@ class LigerFusedLinearJSDLoss(_Loss):
 
 class LigerFusedLinearCosineSimilarityLoss(_Loss):
     function = LigerFusedLinearCosineSimilarityFunction
+
+
+liger_fused_linear_jsd = LigerFusedLinearJSDFunction.apply
+liger_fused_linear_cosine = LigerFusedLinearCosineSimilarityFunction.apply
