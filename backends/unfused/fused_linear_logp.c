@@ -14,6 +14,8 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_logp_forward_args *a
     eager e = eager_begin(ctx);
     const mat logits = linear_outputs(&e, a->x, a->weight, a->bias, a->logit_scale);
     view of_logits, target;
+    if (a->logits)
+        eager_put(&e, eager_rows(a->logits), logits, 0);
     if (e.status)
         return eager_end(&e);
     TRY(CALL(ctx, softmax_logp_forward, LOGP_ARGS(a, logits), .logp = a->logp, .lse = a->lse,

@@ -623,14 +623,17 @@ TG_API tg_status tg_softmax_logp_backward(tg_ctx *ctx, const tg_softmax_logp_bac
  *   logit_scale: not 0; 0 means 1. It comes before softcap.
  *   chunk_bytes: as in fused_linear_cross_entropy. The operator consists of calls of gemm,
  *   softmax_logp and sum_rows.
- * Saved for backward: x, weight, bias, lse, entropy.
+ *   logits f32 [..,V], or NULL: all logits, for callers whose rows are so few that there is room. A
+ *   backward that gets them needs three products in place of four in all.
+ * Saved for backward: x, weight, bias, lse, entropy, and logits if they are given.
  */
 TG_API tg_status tg_fused_linear_logp_forward(tg_ctx *ctx,
                                               const tg_fused_linear_logp_forward_args *args);
 
 /*   The gradients for a number a token: dlogp, and dentropy and dselected if they are given.
  *   dx like x; dweight [V,H] of type T or f32, dbias [V]; each may be NULL. Sums are as in
- *   fused_linear_cross_entropy. The logits are computed again, chunk by chunk.
+ *   fused_linear_cross_entropy. The logits are computed again, chunk by chunk, unless forward's are
+ *   given.
  */
 TG_API tg_status tg_fused_linear_logp_backward(tg_ctx *ctx,
                                                const tg_fused_linear_logp_backward_args *args);
@@ -740,6 +743,84 @@ TG_API tg_status tg_grpo_loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_ar
  *   position without a token.
  */
 TG_API tg_status tg_grpo_loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *args);
+
+/* policy_loss: the losses of grpo_loss from log-probabilities, of whatever they were computed.
+ *   Formulas, options and outputs are those of grpo_loss, with logp an input in the place of
+ *   logits, target and temperature.
+ *   logp [B,L] T, any row stride; all other tensors as in grpo_loss.
+ *   ratio_mask [B,L]: the tokens whose logp - old_logp and is_ratio make the ratio of a sequence,
+ *   at TG_SEQUENCE_LEVEL and in TG_VESPO, where these are others than the tokens that count in the
+ *   loss, which mask keeps. NULL: those of mask.
+ * Saved for backward: logp.
+ * Numerics: double on the CPU.
+ */
+TG_API tg_status tg_policy_loss_forward(tg_ctx *ctx, const tg_policy_loss_forward_args *args);
+
+/*   dlogp = dloss dloss/dlogp, as in grpo_loss_backward: exact, through the ratio at either level.
+ *   At TG_SEQUENCE_LEVEL a token that ratio_mask alone keeps has a gradient as well.
+ *   dlogp like logp; dlogp may be logp. 0 where no mask keeps the token.
+ */
+TG_API tg_status tg_policy_loss_backward(tg_ctx *ctx, const tg_policy_loss_backward_args *args);
+
+/* loss_type of preference_loss. */
+enum {
+    TG_DPO_SIGMOID = 0,
+    TG_DPO_HINGE = 1,
+    TG_DPO_EXO_PAIR = 2,
+    TG_DPO_NCA_PAIR = 3,
+    TG_DPO_ROBUST = 4,
+    TG_DPO_BCO_PAIR = 5,
+    TG_DPO_SPPO_HARD = 6,
+    TG_DPO_APO_ZERO = 7,
+    TG_DPO_APO_DOWN = 8,
+    TG_DPO_DISCOPOP = 9,
+    TG_ORPO = 10,
+    TG_KTO = 11
+};
+
+/* preference_loss: losses of preferences, from log-probabilities of sequences: of pairs of a chosen
+ * and a rejected one (DPO and its relatives, CPO, SimPO, ORPO), or of single ones (KTO).
+ *   For each of N pairs, with s the logistic function, a = logp_0 - ref_logp_0 of the chosen and
+ *   b = logp_1 - ref_logp_1 of the rejected sequence, x = beta (a - b) - gamma, e =
+ *   label_smoothing:
+ *     TG_DPO_SIGMOID     -(1 - e) ln s(x) - e ln s(-x)
+ *     TG_DPO_HINGE       max(0, 1 - x)
+ *     TG_DPO_EXO_PAIR    s(x) (ln s(x) - ln(1 - e)) + s(-x) (ln s(-x) - ln e),   0 < e < 1
+ *     TG_DPO_ROBUST      (-(1 - e) ln s(x) + e ln s(-x)) / (1 - 2 e),   e < 1/2
+ *     TG_DPO_DISCOPOP    -(1 - m) ln s(x) + m exp(-x),   m = s(x / discopop_tau)
+ *     TG_DPO_NCA_PAIR    -ln s(beta a) - (ln s(-beta a) + ln s(-beta b)) / 2
+ *     TG_DPO_BCO_PAIR    -ln s(beta a) - ln s(-beta b)
+ *     TG_DPO_SPPO_HARD   (a - 1 / (2 beta))^2 + (b + 1 / (2 beta))^2,   beta > 0
+ *     TG_DPO_APO_ZERO    1 - s(beta a) + s(beta b)
+ *     TG_DPO_APO_DOWN    s(beta a) + 1 - s(x)
+ *     TG_ORPO            -beta ln s(o),   o = ln(p / (1 - p)) - ln(q / (1 - q)),   p = exp(a),
+ *                        q = exp(b), where a and b are means over a sequence's tokens, without a
+ *                        reference; above -2^-24 they count as that
+ *   and for each of N sequences, with u = beta (a - kl), -u if it is not preferred:
+ *     TG_KTO         1 - s(u)
+ *   loss: the mean of the N losses, their sum (TG_SUM), or each of them (TG_NONE); 0 if N is 0.
+ *   rewards = beta a, beta b.   margin = x, o or u.
+ *
+ *   logp [C,N] T: C is 2, the chosen sequences and then the rejected ones; 1 for TG_KTO.
+ *   ref_logp [C,N] W, or NULL: 0. preferred [N]: for TG_KTO, where it is required; others have
+ *   none.
+ *   kl f32 [N] or 1 element, for TG_KTO, or NULL: 0; a constant.
+ *   loss f32, 1 element, or [N] for TG_NONE. rewards f32 [C,N], margin f32 [N], or NULL.
+ *   beta: 0 means 0.1. gamma: for the types of x; 0 is 0. label_smoothing: in [0,1], for the types
+ *   of e. discopop_tau: above 0; 0 means 0.05.
+ * Saved for backward: logp.
+ * Numerics: double on the CPU; no exponential overflows unless the loss does.
+ * Source: Rafailov et al. 2023, arXiv:2305.18290 (DPO); arXiv:2402.00856 (EXO), 2402.05369 (NCA),
+ * 2403.00409 (robust), 2404.04656 (BCO), 2405.00675 (SPPO), 2408.06266 (APO), 2406.08414
+ * (DiscoPOP), 2401.08417 (CPO), 2405.14734 (SimPO), 2403.07691 (ORPO), 2402.01306 (KTO).
+ */
+TG_API tg_status tg_preference_loss_forward(tg_ctx *ctx,
+                                            const tg_preference_loss_forward_args *args);
+
+/*   dlogp = dloss dloss/dlogp; like logp, and may be logp.
+ *   dloss f32: the upstream gradient, 1 element ([N] for TG_NONE); NULL means 1. */
+TG_API tg_status tg_preference_loss_backward(tg_ctx *ctx,
+                                             const tg_preference_loss_backward_args *args);
 
 /* flash_attention: softmax(scale q k^T + mask) v, without ever storing the S x S scores.
  *   q, y [B,S,H,D] T; k, v [B,L,K,D] T, H a multiple of K (query head h reads key head

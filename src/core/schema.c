@@ -39,6 +39,19 @@ static const tg_choice policy_losses[] = {
     {"grpo", TG_GRPO},       {"dapo", TG_DAPO},   {"bnpo", TG_BNPO},
     {"dr_grpo", TG_DR_GRPO}, {"luspo", TG_LUSPO}, {"cispo", TG_CISPO},
     {"sapo", TG_SAPO},       {"vespo", TG_VESPO}, {0}};
+static const tg_choice preference_losses[] = {{"sigmoid", TG_DPO_SIGMOID},
+                                              {"hinge", TG_DPO_HINGE},
+                                              {"exo_pair", TG_DPO_EXO_PAIR},
+                                              {"nca_pair", TG_DPO_NCA_PAIR},
+                                              {"robust", TG_DPO_ROBUST},
+                                              {"bco_pair", TG_DPO_BCO_PAIR},
+                                              {"sppo_hard", TG_DPO_SPPO_HARD},
+                                              {"apo_zero", TG_DPO_APO_ZERO},
+                                              {"apo_down", TG_DPO_APO_DOWN},
+                                              {"discopop", TG_DPO_DISCOPOP},
+                                              {"orpo", TG_ORPO},
+                                              {"kto", TG_KTO},
+                                              {0}};
 static const tg_choice sampling_levels[] = {
     {"token", TG_TOKEN_LEVEL}, {"sequence", TG_SEQUENCE_LEVEL}, {0}};
 

@@ -31,7 +31,10 @@ static void take_rows(const fused_linear *l, fused_linear_rows *c, int64_t first
     c->rows = rows;
     char *memory = l->memory + set_of(l, first) * l->set_bytes;
     set_rows(&c->x, &l->rows_of_x, first, rows);
-    set_logits(l, &c->logits, memory, TG_F32, first, rows);
+    if (l->logits)
+        set_rows(&c->logits, &l->rows_of_logits, first, rows);
+    else
+        set_logits(l, &c->logits, memory, TG_F32, first, rows);
     set_logits(l, &c->dlogits, memory + l->dlogits_at, l->type, first, rows);
     if (l->teacher_x) {
         set_rows(&c->teacher_x, &l->rows_of_teacher, first, rows);
@@ -72,6 +75,8 @@ static tg_status project(const fused_linear *l, int64_t first)
 {
     fused_linear_rows c;
     take_rows(l, &c, first, rows_from(l, first));
+    if (l->known)
+        return TG_OK;
     TG_TRY(multiply(l, &c.x, l->weight, l->bias, &c.logits));
     return l->teacher_x ? multiply(l, &c.teacher_x, l->teacher_weight, NULL, &c.teacher) : TG_OK;
 }

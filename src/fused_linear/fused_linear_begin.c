@@ -126,16 +126,18 @@ static tg_status sums_for(const fused_linear *l, const tg_tensor *t, float **sum
     return *sums ? TG_OK : TG_ENOMEM;
 }
 
-/* The logits of a chunk, or of two, their gradient where its type is another, and the results. */
+/* The logits of a chunk, or of two, their gradient where it cannot lie over them, and the
+ * results. */
 static tg_status memory_for(fused_linear *l, int64_t chunk_bytes)
 {
-    const int matrices = l->teacher_weight ? 2 : 1, narrow = l->gradients && l->type != TG_F32;
-    cut(l, l->classes * (4 * matrices + (narrow ? 2 : 0)), chunk_bytes);
-    const int64_t elements = l->rows * l->classes, logits = lines(elements * 4),
-                  dlogits = narrow ? lines(elements * 2) : 0;
-    l->set_bytes = matrices * logits + dlogits;
-    l->teacher_at = logits;
-    l->dlogits_at = narrow ? matrices * logits : 0;
+    const int matrices = (l->teacher_weight ? 2 : 1) - (l->logits != NULL);
+    const int apart = l->gradients && (l->type != TG_F32 || l->logits);
+    const int64_t size = apart ? (int64_t)tg_type_size((tg_type)l->type) : 0;
+    cut(l, l->classes * (4 * matrices + size), chunk_bytes);
+    const int64_t elements = l->rows * l->classes, logits = lines(elements * 4);
+    l->set_bytes = matrices * logits + lines(elements * size);
+    l->teacher_at = l->logits ? 0 : logits;
+    l->dlogits_at = apart ? matrices * logits : 0;
     const int64_t sets = l->set_bytes * (1 + l->beside);
     l->memory =
         tg_workspace_beside(l->ctx, l->x, (size_t)(sets + FUSED_LINEAR_RESULTS * l->parts * 4));
@@ -149,6 +151,7 @@ tg_status fused_linear_begin(fused_linear *l, int64_t chunk_bytes)
     l->gradients = l->dx || l->dweight || l->dbias;
     l->classes = l->weight->shape[0];
     l->rows_of_teacher = tg_rows_of(l->teacher_x);
+    l->rows_of_logits = tg_rows_of(l->logits);
     l->scale = 1;
     TG_TRY(memory_for(l, chunk_bytes));
     TG_TRY(replace_upstream(l));

@@ -60,15 +60,17 @@ static tg_status run_backward(const void *state, fused_linear_rows *c)
 
 /* ---- the whole ---- */
 
-/* Logits over the temperature cost nothing, unless the mean of those before it is asked for. */
+/* Logits over the temperature cost nothing, unless those before it are asked for, or their mean. */
 static run_state begin(tg_ctx *ctx, const fllogp *f)
 {
-    const double folded = f->c.mean_logits ? 1 : f->c.temperature;
+    const double folded = f->c.mean_logits || f->logits ? 1 : f->c.temperature;
     return (run_state){.l = {.ctx = ctx,
                              .x = f->x,
                              .weight = f->weight,
                              .bias = f->bias,
                              .logit_scale = f->logit_scale / folded,
+                             .logits = f->logits,
+                             .known = f->known,
                              .dx = f->dx,
                              .dweight = f->dweight,
                              .dbias = f->dbias,

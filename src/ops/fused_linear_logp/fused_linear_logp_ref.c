@@ -6,7 +6,7 @@
 
 typedef struct state {
     const fllogp *f;
-    tg_rows x, weight, dx, dweight;
+    tg_rows x, weight, dx, dweight, all;
     linear_ref linear;
     double *logits;                /* of one row; then the gradient */
     double *slope;                 /* of its logits */
@@ -21,7 +21,8 @@ static tg_status prepare(tg_ctx *ctx, state *s, const fllogp *f)
                  .x = tg_rows_of(f->x),
                  .weight = tg_rows_of(f->weight),
                  .dx = tg_rows_of(f->dx),
-                 .dweight = tg_rows_of(f->dweight)};
+                 .dweight = tg_rows_of(f->dweight),
+                 .all = tg_rows_of(f->logits)};
     s->logits = tg_workspace(ctx, (size_t)n * sizeof(double));
     if (!s->logits)
         return TG_ENOMEM;
@@ -46,11 +47,15 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_logp_forward_args *a
     state s;
     TG_TRY(prepare(ctx, &s, &f));
     for (int64_t row = 0; row < s.x.rows; row++) {
-        if (logp_ignores(&f.c, row)) {
+        const int ignored = logp_ignores(&f.c, row);
+        if (!ignored || f.logits)
+            project(&s, row);
+        for (int64_t v = 0; v < s.weight.rows && f.logits; v++)
+            tg_set(s.all.data, s.all.type, row * s.all.stride + v, s.logits[v]);
+        if (ignored) {
             logp_ignored_row(&f.c, row);
             continue;
         }
-        project(&s, row);
         logp_forward_row(&f.c, row, s.logits, s.weight.rows);
     }
     return TG_OK;

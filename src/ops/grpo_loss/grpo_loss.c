@@ -1,10 +1,11 @@
-/* grpo_loss and selective_log_softmax: what their shapes do not say of the arguments. */
+/* grpo_loss, policy_loss and selective_log_softmax: what their shapes do not say of the
+ * arguments. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "grpo_loss.h"
 
-/* The arguments that all four operators have. */
+/* The arguments that all operators of logits have. */
 typedef struct common {
     const char *op;
     const tg_tensor *logits, *target, *mask;
@@ -72,13 +73,15 @@ static tg_status check_options(const char *op, const tg_grpo_options *o)
     return TG_OK;
 }
 
-static tg_status check(const common *c, const tg_grpo_options *o, const tg_tensor *ref_logp)
+static tg_status check_reference(const char *op, const tg_grpo_options *o,
+                                 const tg_tensor *ref_logp, const tg_tensor *kl)
 {
-    TG_TRY(check_options(c->op, o));
-    TG_TRY(check_common(c));
+    TG_TRY(check_options(op, o));
     if (o->beta != 0 && !ref_logp)
-        return tg_fail(TG_EINVAL, "%s: ref_logp is NULL, expected a tensor, since beta is %g",
-                       c->op, o->beta);
+        return tg_fail(TG_EINVAL, "%s: ref_logp is NULL, expected a tensor, since beta is %g", op,
+                       o->beta);
+    if (kl && !ref_logp)
+        return tg_fail(TG_EINVAL, "%s: ref_logp is NULL, expected a tensor, since kl is given", op);
     return TG_OK;
 }
 
@@ -86,16 +89,26 @@ tg_status tg_check_grpo_loss_forward(const tg_grpo_loss_forward_args *args)
 {
     const common c = {"grpo_loss_forward", COMMON(args)};
     const tg_grpo_options o = TG_GRPO_OPTIONS(args);
-    TG_TRY(check(&c, &o, args->ref_logp));
-    if (args->kl && !args->ref_logp)
-        return tg_fail(TG_EINVAL, "%s: ref_logp is NULL, expected a tensor, since kl is given",
-                       c.op);
-    return TG_OK;
+    TG_TRY(check_reference(c.op, &o, args->ref_logp, args->kl));
+    return check_common(&c);
 }
 
 tg_status tg_check_grpo_loss_backward(const tg_grpo_loss_backward_args *args)
 {
     const common c = {"grpo_loss_backward", COMMON(args)};
     const tg_grpo_options o = TG_GRPO_OPTIONS(args);
-    return check(&c, &o, args->ref_logp);
+    TG_TRY(check_reference(c.op, &o, args->ref_logp, NULL));
+    return check_common(&c);
+}
+
+tg_status tg_check_policy_loss_forward(const tg_policy_loss_forward_args *args)
+{
+    const tg_grpo_options o = TG_GRPO_OPTIONS(args);
+    return check_reference("policy_loss_forward", &o, args->ref_logp, args->kl);
+}
+
+tg_status tg_check_policy_loss_backward(const tg_policy_loss_backward_args *args)
+{
+    const tg_grpo_options o = TG_GRPO_OPTIONS(args);
+    return check_reference("policy_loss_backward", &o, args->ref_logp, NULL);
 }

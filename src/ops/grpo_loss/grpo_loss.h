@@ -77,21 +77,28 @@ typedef struct grpo {
     tg_grpo_options o;
     int64_t batch, length;
     double kept; /* tokens */
-    grpo_plane advantages, old_logp, ref_logp, mask, is_ratio;
+    grpo_plane advantages, old_logp, ref_logp, mask, ratio_mask, is_ratio;
 } grpo;
 
-grpo grpo_with(tg_grpo_options o, const tg_tensor *target, const tg_tensor *advantages,
+/* tokens: a tensor of their shape. */
+grpo grpo_with(tg_grpo_options o, const tg_tensor *tokens, const tg_tensor *advantages,
                const tg_tensor *old_logp, const tg_tensor *ref_logp, const tg_tensor *mask,
-               const tg_tensor *is_ratio);
+               const tg_tensor *ratio_mask, const tg_tensor *is_ratio);
 
-#define GRPO_OF(args)                                                                     \
-    grpo_with((tg_grpo_options)TG_GRPO_OPTIONS(args), (args)->target, (args)->advantages, \
-              (args)->old_logp, (args)->ref_logp, (args)->mask, (args)->is_ratio)
+#define GRPO_WITH(args, tokens, ratio_mask)                                       \
+    grpo_with((tg_grpo_options)TG_GRPO_OPTIONS(args), tokens, (args)->advantages, \
+              (args)->old_logp, (args)->ref_logp, (args)->mask, ratio_mask, (args)->is_ratio)
+#define GRPO_OF(args) GRPO_WITH(args, (args)->target, (args)->mask)
 
 /* From log-probabilities to losses, or their means. */
 void grpo_losses(const grpo *g, const grpo_plane *logp, const tg_tensor *loss, const tg_tensor *kl,
                  const tg_tensor *clipped);
-/* Replaces logp by its gradient. */
-void grpo_gradients(const grpo *g, const grpo_plane *logp, const tg_tensor *dloss);
+/* dlogp may be logp. */
+void grpo_gradients(const grpo *g, const grpo_plane *logp, const tg_tensor *dloss,
+                    const grpo_plane *dlogp);
+
+/* Both directions of policy_loss, of any implementation. */
+tg_status policy_loss_forward(tg_ctx *ctx, const tg_policy_loss_forward_args *args);
+tg_status policy_loss_backward(tg_ctx *ctx, const tg_policy_loss_backward_args *args);
 
 #endif

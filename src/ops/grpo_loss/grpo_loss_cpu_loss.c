@@ -80,7 +80,7 @@ static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *ar
     const grpo g = GRPO_OF(args);
     const grpo_plane each = grpo_plane_of(&logp);
     TG_TRY(gather(ctx, &g, args, &logp));
-    grpo_gradients(&g, &each, args->dloss);
+    grpo_gradients(&g, &each, args->dloss, &each);
     return tg_selective_log_softmax_backward(
         ctx, &(tg_selective_log_softmax_backward_args){.logits = args->logits,
                                                        .target = args->target,

@@ -147,7 +147,7 @@ static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *ar
     const grpo g = GRPO_OF(args);
     const grpo_plane none = {0};
     log_softmax(&s, &logp, &none);
-    grpo_gradients(&g, &logp, args->dloss);
+    grpo_gradients(&g, &logp, args->dloss, &logp);
     gradient(&s, &logp, args->dlogits);
     return TG_OK;
 }
@@ -155,4 +155,7 @@ static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *ar
 TG_REF_IMPLS(grpo_loss) = {TG_REF_IMPL(selective_log_softmax_forward, select_forward),
                            TG_REF_IMPL(selective_log_softmax_backward, select_backward),
                            TG_REF_IMPL(grpo_loss_forward, loss_forward),
-                           TG_REF_IMPL(grpo_loss_backward, loss_backward), TG_IMPLS_END};
+                           TG_REF_IMPL(grpo_loss_backward, loss_backward),
+                           TG_REF_IMPL(policy_loss_forward, policy_loss_forward),
+                           TG_REF_IMPL(policy_loss_backward, policy_loss_backward),
+                           TG_IMPLS_END};

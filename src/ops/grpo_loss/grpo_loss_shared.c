@@ -7,18 +7,19 @@
 
 #include "grpo_loss.h"
 
-grpo grpo_with(tg_grpo_options o, const tg_tensor *target, const tg_tensor *advantages,
+grpo grpo_with(tg_grpo_options o, const tg_tensor *tokens, const tg_tensor *advantages,
                const tg_tensor *old_logp, const tg_tensor *ref_logp, const tg_tensor *mask,
-               const tg_tensor *is_ratio)
+               const tg_tensor *ratio_mask, const tg_tensor *is_ratio)
 {
     grpo g = {o,
-              target->shape[0],
-              target->shape[1],
+              tokens->shape[0],
+              tokens->shape[1],
               0,
               grpo_plane_of(advantages),
               grpo_plane_of(old_logp),
               grpo_plane_of(ref_logp),
               grpo_plane_of(mask),
+              grpo_plane_of(ratio_mask),
               grpo_plane_of(is_ratio)};
     for (int64_t b = 0; b < g.batch; b++)
         for (int64_t l = 0; l < g.length; l++)
@@ -31,6 +32,7 @@ typedef struct sequence {
     int64_t b;
     double advantage;
     double kept;   /* tokens */
+    double rated;  /* tokens that its ratio is made of */
     double rho;    /* at TG_SEQUENCE_LEVEL */
     double phi;    /* of TG_VESPO */
     double weight; /* of a token in the reduced loss */
@@ -154,22 +156,24 @@ static void compare(const grpo *g, const grpo_plane *logp, sequence *s)
     const int each_ratio = g->is_ratio.by_token != 0;
     double sum = 0, clamped = each_ratio ? 0 : log_is_ratio(g, s->b, 0);
     for (int64_t l = 0; l < g->length; l++) {
-        if (!grpo_kept(&g->mask, s->b, l))
+        if (!grpo_kept(&g->ratio_mask, s->b, l))
             continue;
         const double lp = grpo_get(logp, s->b, l, 0);
         const double moved = lp - grpo_get(&g->old_logp, s->b, l, lp);
         sum += moved;
         clamped += clamp(moved, -20, 20) + (each_ratio ? log_is_ratio(g, s->b, l) : 0);
     }
-    s->rho = exp(sum / at_least_1(s->kept));
+    s->rho = exp(sum / at_least_1(s->rated));
     s->phi = phi(g, s->advantage, clamped);
 }
 
 static sequence sequence_of(const grpo *g, const grpo_plane *logp, int64_t b)
 {
     sequence s = {.b = b, .advantage = grpo_get(&g->advantages, b, 0, 0)};
-    for (int64_t l = 0; l < g->length; l++)
+    for (int64_t l = 0; l < g->length; l++) {
         s.kept += grpo_kept(&g->mask, b, l);
+        s.rated += grpo_kept(&g->ratio_mask, b, l);
+    }
     if (g->o.sequence || g->o.type == TG_VESPO)
         compare(g, logp, &s);
     s.weight = g->o.each ? 1 : types[g->o.type].weight(g, s.kept);
@@ -226,33 +230,67 @@ void grpo_losses(const grpo *g, const grpo_plane *logp, const tg_tensor *loss, c
         grpo_put(&out[i], 0, 0, sum[i]);
 }
 
-/* What a token's derivatives are multiplied by: what it counts, times what is upstream. */
-static double weight_at(const sequence *s, const grpo_plane *upstream, int64_t l)
+/* What a token counts, times the upstream gradient. */
+static double upstream_of(const sequence *s, const grpo_plane *dloss, int64_t l)
 {
-    return s->weight * grpo_get(upstream, s->b, l, 1);
+    return s->weight * grpo_get(dloss, s->b, l, 1);
 }
 
-/* At TG_SEQUENCE_LEVEL log rho is the mean of logp - old_logp, so each token gets an equal part of
- * what reaches it. That is added before anything is rounded to the type of logp: with few tokens
- * the exponentials of a divergence cancel. */
-void grpo_gradients(const grpo *g, const grpo_plane *logp, const tg_tensor *dloss)
+/* At TG_SEQUENCE_LEVEL log rho is the mean of logp - old_logp, so each token that it is made of
+ * gets an equal part of what reaches it. That is added before anything is rounded to the type of
+ * dlogp: with few tokens the exponentials of a divergence cancel. */
+static double part_of_ratio(const grpo *g, const sequence *s, const grpo_plane *logp,
+                            const grpo_plane *dloss)
+{
+    double sum = 0;
+    for (int64_t l = 0; l < g->length && g->o.sequence; l++)
+        if (grpo_kept(&g->mask, s->b, l))
+            sum +=
+                upstream_of(s, dloss, l) * token_of(g, s, l, grpo_get(logp, s->b, l, 0)).by_log_rho;
+    return sum / at_least_1(s->rated);
+}
+
+void grpo_gradients(const grpo *g, const grpo_plane *logp, const tg_tensor *dloss,
+                    const grpo_plane *dlogp)
 {
     const grpo_plane upstream = grpo_plane_of(dloss);
     for (int64_t b = 0; b < g->batch; b++) {
         const sequence s = sequence_of(g, logp, b);
-        double shared = 0;
-        for (int64_t l = 0; l < g->length && g->o.sequence; l++)
-            if (grpo_kept(&g->mask, b, l))
-                shared += weight_at(&s, &upstream, l) *
-                          token_of(g, &s, l, grpo_get(logp, b, l, 0)).by_log_rho;
+        const double part = part_of_ratio(g, &s, logp, &upstream);
         for (int64_t l = 0; l < g->length; l++) {
-            if (!grpo_kept(&g->mask, b, l))
-                continue;
-            const token t = token_of(g, &s, l, grpo_get(logp, b, l, 0));
-            const double w = weight_at(&s, &upstream, l);
-            grpo_put(logp, b, l,
-                     g->o.sequence ? w * t.direct + shared / s.kept
-                                   : w * (t.direct + t.by_log_rho));
+            double d = 0;
+            if (grpo_kept(&g->mask, b, l)) {
+                const token t = token_of(g, &s, l, grpo_get(logp, b, l, 0));
+                d = upstream_of(&s, &upstream, l) *
+                    (g->o.sequence ? t.direct : t.direct + t.by_log_rho);
+            }
+            if (g->o.sequence && grpo_kept(&g->ratio_mask, b, l))
+                d += part;
+            grpo_put(dlogp, b, l, d);
         }
     }
+}
+
+/* ---- policy_loss ---- */
+
+/* The tokens that ratios are made of: those of mask, if no others are given. */
+#define POLICY_OF(args) \
+    GRPO_WITH(args, (args)->logp, (args)->ratio_mask ? (args)->ratio_mask : (args)->mask)
+
+tg_status policy_loss_forward(tg_ctx *ctx, const tg_policy_loss_forward_args *args)
+{
+    (void)ctx;
+    const grpo g = POLICY_OF(args);
+    const grpo_plane logp = grpo_plane_of(args->logp);
+    grpo_losses(&g, &logp, args->loss, args->kl, args->clipped);
+    return TG_OK;
+}
+
+tg_status policy_loss_backward(tg_ctx *ctx, const tg_policy_loss_backward_args *args)
+{
+    (void)ctx;
+    const grpo g = POLICY_OF(args);
+    const grpo_plane logp = grpo_plane_of(args->logp), dlogp = grpo_plane_of(args->dlogp);
+    grpo_gradients(&g, &logp, args->dloss, &dlogp);
+    return TG_OK;
 }

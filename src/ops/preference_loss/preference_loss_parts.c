@@ -1,0 +1,7 @@
+/* preference_loss on the CPU is its definition: there is one number a sequence. */
+#include "preference_loss.h"
+
+TG_PARTS_IMPLS(preference_loss) = {
+    TG_IMPL(preference_loss_forward, "", 0, TG_TAKES_FLOATS, NULL, preference_loss_forward),
+    TG_IMPL(preference_loss_backward, "", 0, TG_TAKES_FLOATS, NULL, preference_loss_backward),
+    TG_IMPLS_END};
