@@ -55,6 +55,56 @@ def test_undo():
     assert "tigon" not in liger_kernel.ops.backends.IMPL_REGISTRY
 
 
+def forwards_of_chunked_losses():
+    """Classes of Liger's chunked losses that compute something."""
+    import liger_kernel.chunked_loss.functional  # noqa: F401  (loads all of them)
+
+    modules = [m for n, m in list(sys.modules.items()) if n.startswith("liger_kernel.chunked_loss.")]
+    return {c for m in modules for c in vars(m).values() if isinstance(c, type) and issubclass(c, torch.autograd.Function)}
+
+
+def run_chunked_losses(loss):
+    """Each of the losses of sequences, and the functions."""
+    torch.manual_seed(0)
+    x, weight = torch.randn(4, 5, 8, requires_grad=True), torch.randn(11, 8, requires_grad=True)
+    ids, ones = torch.randint(0, 11, (4, 5)), torch.ones(4, 5)
+    for name in ("CPO", "SimPO", "ORPO"):
+        yield getattr(loss, f"LigerFusedLinear{name}Loss")(compiled=False)(weight, x, ids)
+        yield getattr(loss.functional, f"liger_fused_linear_{name.lower()}")(x, weight, ids)
+    yield loss.LigerFusedLinearDPOLoss(compiled=False)(weight, x, ids, None, x.detach(), weight.detach())
+    yield loss.functional.liger_fused_linear_dpo(x, weight, ids, None, x.detach(), weight.detach())
+    yield loss.LigerFusedLinearKTOLoss(compiled=False)(x, weight, ids, preference_labels=ones[:, 0].bool())
+    yield loss.functional.liger_fused_linear_kto(x, weight, ids, ones[:, 0].bool(), None, x.detach(), weight.detach())
+    yield loss.LigerFusedLinearGRPOLoss(compiled=False, use_ref_model=False)(x, weight, ids, ones, ones[:, 0])
+    yield loss.functional.liger_fused_linear_grpo(x, weight, ids, ones, ones[:, 0], None, ones)
+
+
+def test_chunked_losses(monkeypatch):
+    """No forward of Liger's runs, from its package as a program imports it."""
+    originals = forwards_of_chunked_losses()
+
+    def fail(*args, **kwargs):
+        raise AssertionError("Liger's forward runs")
+
+    before = [float(loss) for loss, _ in run_chunked_losses(sys.modules["liger_kernel.chunked_loss"])]
+    tigon.liger.apply()
+    preserved = set(places())
+    for c in originals:
+        monkeypatch.setattr(c, "forward", staticmethod(fail))
+    liger = sys.modules["liger_kernel.chunked_loss"]
+    after = [loss for loss, _ in run_chunked_losses(liger)]
+    torch.testing.assert_close([float(loss) for loss in after], before, atol=1e-4, rtol=1e-4)
+    for loss in after:
+        loss.backward()
+    assert {m.rpartition(".")[2] for m, n in preserved if n.startswith("LigerFusedLinear") and "chunked_loss" in m} >= {
+        "chunked_loss", "cpo_loss", "dpo_loss", "grpo_loss", "kto_loss", "orpo_loss", "simpo_loss", "fused_linear_ppo",
+    }  # fmt: skip
+    tigon.liger.undo()
+    assert not places()
+    monkeypatch.undo()
+    assert [float(loss) for loss, _ in run_chunked_losses(liger)] == before
+
+
 def test_dispatcher():
     import liger_kernel
     from liger_kernel.functional import rms_norm
@@ -82,6 +132,8 @@ def test_status(capsys):
     tigon.liger.status()
     lines = dict(line.split() for line in capsys.readouterr().out.splitlines()[1:])
     assert lines["LigerRMSNormFunction"] == "tigon.liger.ops.rms_norm"
+    assert lines["LigerFusedLinearDPOLoss"] == "tigon.liger.chunked_loss.preference"
+    assert lines["liger_fused_linear_grpo"] == "tigon.liger.chunked_loss.grpo"
     assert lines["LigerMHCPreFunction"] == "liger_kernel.ops.mhc"
 
 

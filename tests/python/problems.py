@@ -97,6 +97,19 @@ def grpo(logits, target, advantages, old_logp, ref_logp, temperature, beta):
     return (policy + beta * (u.exp() - u - 1)).mean(-1).mean()
 
 
+def policy(logp, advantages, old_logp, ref_logp, beta, importance_sampling_level):
+    log_ratio = logp - old_logp
+    ratio = log_ratio.mean(-1, keepdim=True).exp().expand_as(logp) if importance_sampling_level == "sequence" else log_ratio.exp()
+    a, u = advantages[:, None], ref_logp - logp
+    return (-torch.min(ratio * a, ratio.clamp(1 - 0.2, 1 + 0.4) * a) + beta * (u.exp() - u - 1)).mean(-1).mean()
+
+
+def preference(logp, ref_logp, beta, label_smoothing):
+    a, b = logp - ref_logp
+    x = beta * (a - b)
+    return (-(1 - label_smoothing) * F.logsigmoid(x) - label_smoothing * F.logsigmoid(-x)).mean()
+
+
 def attention(q, k, v, causal):
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True).transpose(1, 2)
@@ -186,6 +199,10 @@ def problems():
         "grpo_loss": Problem({"logits": normal(2, 3, classes), "target": tokens, "advantages": normal(2), "old_logp": -2 + normal(2, 3),
                               "ref_logp": -2 + normal(2, 3)}, grpo, {"temperature": 1.0, "beta": 0.04},
                              constant=("advantages", "old_logp", "ref_logp")),
+        "policy_loss": Problem({"logp": normal(2, 5), "advantages": normal(2), "old_logp": normal(2, 5), "ref_logp": normal(2, 5)}, policy,
+                               {"beta": 0.04, "importance_sampling_level": "sequence"}, constant=("advantages", "old_logp", "ref_logp")),
+        "preference_loss": Problem({"logp": normal(2, 7), "ref_logp": normal(2, 7)}, preference, {"beta": 0.5, "label_smoothing": 0.1},
+                                   constant=("ref_logp",)),
         "flash_attention": Problem({"q": q, "k": k, "v": normal(2, 5, 2, 8)}, attention, {"causal": True}),
         "fused_neighborhood_attention": Problem({"q": normal(2, 2, 7, 8), "k": normal(2, 2, 7, 8), "v": normal(2, 2, 7, 8)}, neighbours,
                                                 {"kernel_size": 3}),

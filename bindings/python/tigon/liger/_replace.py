@@ -18,19 +18,23 @@ def apply(submodules=False):
     """Puts Tigon's operators in the place of liger_kernel's.
 
     What is imported from liger_kernel.ops, and from everything that stands on it, is Tigon's from then on, wherever the export list
-    tigon.liger.ops.__all__ names it; what it does not name stays Liger's. Modules of Liger that are loaded already follow. With
-    submodules=True the modules liger_kernel.ops.<family> are Tigon's too, which Liger's own registry leaves alone.
+    tigon.liger.ops.__all__ names it; what it does not name stays Liger's. So are the losses of liger_kernel.chunked_loss, by the list of
+    tigon.liger.chunked_loss. Modules of Liger that are loaded already follow. With submodules=True the modules liger_kernel.ops.<family>
+    are Tigon's too, which Liger's own registry leaves alone.
     """
-    from tigon.liger import ops
+    from tigon.liger import chunked_loss, ops
 
     with choice_set_aside():
         liger = importlib.import_module("liger_kernel.ops")
     exported = {name: getattr(ops, name) for name in ops.__all__}
+    chunked = {name: getattr(chunked_loss, name) for name in chunked_loss.__all__}
     if not _swapped:
         _check_choice()
         _swapped.update({name: _original(liger, name, value) for name, value in exported.items()})
         _added.update(name for name in exported if not hasattr(liger, name))
+        _swapped.update({name: _chunked_original(name) for name in chunked})
         _register(liger)
+    exported.update(chunked)
     _swap({id(_swapped[name]): value for name, value in exported.items() if _swapped[name] is not None}, submodules)
 
 
@@ -38,10 +42,11 @@ def undo():
     """Puts Liger's own operators back, in every module of Liger that has Tigon's."""
     if not _swapped:
         return
-    from tigon.liger import _dispatcher, ops
+    from tigon.liger import _dispatcher, chunked_loss, ops
 
     liger = sys.modules["liger_kernel.ops"]
-    _swap({id(getattr(ops, name)): original for name, original in _swapped.items() if original is not None}, submodules=True)
+    ours = {**vars(ops), **{name: getattr(chunked_loss, name) for name in chunked_loss.__all__}}
+    _swap({id(ours[name]): original for name, original in _swapped.items() if original is not None}, submodules=True)
     for name in _added:
         delattr(liger, name)
     liger.backends.IMPL_REGISTRY.pop(NAME, None)
@@ -51,14 +56,20 @@ def undo():
 
 
 def implementations():
-    """What runs under each public name of liger_kernel.ops: the module of its implementation."""
-    from tigon.liger import ops
+    """What runs under each public name of liger_kernel.ops and liger_kernel.chunked_loss: the module of its implementation."""
+    from tigon.liger import chunked_loss, ops
 
-    names = {name: getattr(ops, name).__module__ for name in ops.__all__}
-    liger = sys.modules.get("liger_kernel.ops")
-    if liger:
-        names.update({n: v.__module__ for n, v in vars(liger).items() if not n.startswith("_") and hasattr(v, "__module__") and callable(v)})
+    names = {}
+    for module, ours in (("ops", ops), ("chunked_loss", chunked_loss)):
+        names.update({name: _module_of(getattr(ours, name)) for name in ours.__all__})
+        found = vars(sys.modules.get(f"liger_kernel.{module}", object)).items()
+        names.update({n: _module_of(v) for n, v in found if not n.startswith("_") and callable(v) and _module_of(v)})
     return names
+
+
+def _module_of(value):
+    """Where a class or function is from; of the apply of an autograd function, where that is."""
+    return getattr(getattr(value, "__self__", None), "__module__", None) or getattr(value, "__module__", None)
 
 
 def status():
@@ -79,6 +90,17 @@ def _original(liger, name, value):
         return getattr(importlib.import_module(f"liger_kernel.ops.{family}"), name, None)
     except ImportError:
         return None
+
+
+def _chunked_original(name):
+    """Liger's object of that name, from where it is among the losses; None if it has none, or no such losses."""
+    try:
+        for module in ("liger_kernel.chunked_loss", "liger_kernel.chunked_loss.functional"):
+            importlib.import_module(module)
+    except ImportError:
+        return None
+    losses = (vars(m) for n, m in list(sys.modules.items()) if n.startswith("liger_kernel.chunked_loss"))
+    return next((found[name] for found in losses if name in found), None)
 
 
 def choice():

@@ -1,4 +1,4 @@
-"""Liger-Kernel's own tests on Tigon, on a machine without a GPU: pytest -p tigon.liger.pytest test/ops test/transformers
+"""Liger-Kernel's own tests on Tigon, on a machine without a GPU: pytest -p tigon.liger.pytest test/ops test/transformers test/chunked_loss
 
 Tigon's operators take the place of Liger's before any test is imported. Where Liger's tests ask for a GPU, the answer is for the CPU:
 it has bf16, and in tests that name the device cuda a tensor of that device lies in host memory.

@@ -18,8 +18,8 @@ LEFT_OUT = {"gemm": {"beta"}, "batched_gemm": {"beta"}, "cross_entropy": {"grad_
             "softmax_logp": {"grad_scale"} | _SLICE, "fused_linear_cross_entropy": _SLICE, "fused_linear_logp": _SLICE}
 # The output whose first size no input tells, the input of forward that has it, and what follows it in the shape of dy.
 ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_backward": ("x", "dx", slice(None))}
-# Outputs that backward reads for their own gradient alone: computed where they are asked for.
-ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy"}}
+# Outputs that backward reads for their own gradient alone, or can do without: computed where they are asked for.
+ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy", "logits"}}
 # Operators without forward and backward: the gradients of products are products.
 PRODUCTS = ("gemm", "batched_gemm")
 # Families whose inputs autocast lowers, as it does for products in PyTorch; of the others it makes the types one.

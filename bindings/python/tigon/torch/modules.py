@@ -131,6 +131,7 @@ _CLASSES = {
     "Rope": "rope", "Llama4Rope": "llama4_rope", "Qwen2VLMRope": "qwen2vl_mrope", "FlashAttention": "flash_attention",
     "FusedNeighborhoodAttention": "fused_neighborhood_attention", "CrossEntropyLoss": "cross_entropy",
     "FusedLinearCrossEntropyLoss": "fused_linear_cross_entropy", "SelectiveLogSoftmax": "selective_log_softmax", "GRPOLoss": "grpo_loss",
+    "PolicyLoss": "policy_loss", "PreferenceLoss": "preference_loss",
     "KLDivLoss": "kl_div", "TVDLoss": "tvd", "JSDLoss": "jsd", "SoftmaxJSDLoss": "softmax_jsd", "FusedLinearJSDLoss": "fused_linear_jsd",
     "SoftmaxKLDivLoss": "softmax_kl_div", "FusedLinearKLDivLoss": "fused_linear_kl_div", "FusedCETVDLoss": "fused_ce_tvd",
     "SoftmaxLogp": "softmax_logp", "FusedLinearLogp": "fused_linear_logp", "SumRows": "sum_rows", "SumSquares": "sum_squares",

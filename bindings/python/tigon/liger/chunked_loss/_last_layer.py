@@ -1,0 +1,99 @@
+"""A model's last layer under a loss of its tokens' log-probabilities, chunk by chunk: the logits of a chunk are kept until the loss has said
+what each of its log-probabilities counts, and so are multiplied once; those of all tokens never exist."""
+import torch
+
+from tigon.liger.ops._shared import scaled
+from tigon.liger.ops._traced import ops
+from tigon.liger.ops.fused_linear_cross_entropy import as_given, operands
+
+# Bytes of the logits of a chunk: on the CPU, and on another device, where more rows a product pay for the sums of the weight's gradient.
+ROOM, DEVICE_ROOM = 128 << 20, 1 << 30
+
+
+class LastLayer:
+    """logits = (x weight^T + bias) / temperature of sequences x [G,N,S,H], G of which belong together.
+
+    wanted: which of the gradients of x, weight and bias are computed. They are sums over chunks in f32, rounded once."""
+
+    def __init__(self, x, weight, bias, groups=1, wanted=(False, False, False), ignore_index=-100, temperature=1.0):
+        self.given = x, weight, bias
+        x, self.weight, self.bias = operands(x, weight, bias)
+        self.x = x.reshape(groups, x.shape[0] // groups, *x.shape[1:])
+        self.options = {"ignore_index": ignore_index, "temperature": float(temperature)}
+        self.dx = torch.empty_like(self.x) if wanted[0] else None
+        self.wanted = wanted
+        self.sums = {}  # of the gradients of weight and bias, by name
+
+    def logp(self, target, part=slice(None), **outputs):
+        """Log-probabilities of the targets [G,n,S] of some of the sequences; 0 of those that are ignored."""
+        return ops.fused_linear_logp_forward(self.x[:, part], self.weight, target, bias=self.bias, logp=True, **outputs, **self.options)
+
+    def run(self, target, loss):
+        """Each chunk's log-probabilities to loss(part, logp), which returns what the loss derives by them, [G,n,S]."""
+        groups, count, length = target.shape
+        room = ROOM if self.x.device.type == "cpu" else DEVICE_ROOM
+        fitting = room // max(4 * groups * length * self.weight.shape[0], 1)
+        step = fitting or max(count, 1)  # where one does not fit, all at once, in chunks that the operators cut and multiply twice
+        for first in range(0, max(count, 1), step):
+            part = slice(first, first + step)
+            self._run(target[:, part], part, loss, fitting > 0 and any(self.wanted), several=count > step)
+
+    def _run(self, target, part, loss, keep, several):
+        if not any(self.wanted):
+            loss(part, self.logp(target, part))
+            return
+        logp, lse, *logits = self.logp(target, part, lse=True, logits=keep)
+        gradients = {"dx": None if self.dx is None else self.dx[:, part]}
+        for name, tensor, want in zip(("dweight", "dbias"), (self.weight, self.bias), self.wanted[1:]):
+            if want and tensor is not None:
+                gradients[name] = self._sum(name, tensor, several)
+        ops.fused_linear_logp_backward(
+            self.x[:, part], self.weight, target, bias=self.bias, lse=lse, logits=logits[0] if keep else None,
+            dlogp=loss(part, logp).contiguous(), **gradients, accumulate=1, **self.options
+        )  # fmt: skip
+
+    def _sum(self, name, tensor, several):
+        """The sum so far: in f32 over several chunks; a single one's is rounded where it is computed."""
+        if name not in self.sums:
+            self.sums[name] = torch.zeros(tensor.shape, dtype=torch.float32 if several else tensor.dtype, device=tensor.device)
+        return self.sums[name]
+
+    def gradients(self):
+        """Of x, weight and bias, in their types, None for what is not wanted."""
+        dx = None if self.dx is None else self.dx.reshape(self.given[0].shape)
+        return as_given((dx, self.sums.get("dweight"), self.sums.get("dbias")), self.given)
+
+    def mean_logits(self):
+        """The mean of all logits of each group's sequences [G, N], which is of x times the mean row of the weight."""
+        row = self.weight.mean(0, dtype=torch.float32)
+        means = self.x.mean(2, dtype=torch.float32) @ row
+        return means if self.bias is None else means + self.bias.mean(dtype=torch.float32)
+
+
+def finish(ctx, layer, loss, metrics, bias_at):
+    """What forward of a Function returns."""
+    ctx.bias_at = bias_at
+    ctx.save_for_backward(*layer.gradients())
+    return loss, tuple(metrics)
+
+
+def gradients_of(ctx, dloss):
+    """What backward of a Function returns: x and weight come first."""
+    found = [None] * max(len(ctx.needs_input_grad), ctx.bias_at + 1)
+    found[0], found[1], found[ctx.bias_at] = scaled(dloss, *ctx.saved_tensors)
+    return tuple(found)
+
+
+def wanted_of(ctx, bias_at):
+    """Whether x, weight and bias need a gradient."""
+    return tuple(at < len(ctx.needs_input_grad) and ctx.needs_input_grad[at] for at in (0, 1, bias_at))
+
+
+class Loss(torch.nn.Module):
+    """A module that keeps what it was made with under the same names."""
+
+    def __init__(self, given):
+        super().__init__()
+        for name, value in given.items():
+            if name not in ("self", "__class__"):
+                setattr(self, name, value)
