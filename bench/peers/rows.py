@@ -102,6 +102,38 @@ def gated(name: str, activation, make: Make, R: int, N: int) -> Problem:
         **pair(name, dict(gate=gate, up=up, y=y), dict(dy=dy, gate=gate, up=up, dgate=dgate, dup=dup)))
 
 
+def causal_convolution(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """silu of a convolution along the sequence, each channel by itself: x [B,S,C], weight [C,K]."""
+    C, K = weight.shape
+    return F.silu(F.conv1d(F.pad(x.transpose(1, 2), (K - 1, 0)), weight[:, None], bias, groups=C)).transpose(1, 2)
+
+
+@operator(small=dict(B=1, S=256, C=512, K=4), medium=dict(B=2, S=1024, C=2048, K=4), large=dict(B=2, S=4096, C=4096, K=4))
+def causal_conv1d(make: Make, B: int, S: int, C: int, K: int) -> Problem:
+    x, dy, w, b = make.normal(B, S, C), make.normal(B, S, C), make.normal(C, K, scale=0.5), make.normal(C)
+    y, dx, dw, db = make.empty(B, S, C), make.empty(B, S, C), make.empty(C, K), make.empty(C)
+    shared = dict(x=x, weight=w, bias=b, silu=1)
+    return Problem(causal_convolution, [x, w, b], outputs=[y], grads=[dx, dw, db], upstream=[dy],
+                   **pair("causal_conv1d", shared | dict(y=y), shared | dict(dy=dy, dx=dx, dweight=dw, dbias=db)))
+
+
+@operator(small=dict(B=1, C=8, L=256, K=3), medium=dict(B=1, C=16, L=1024, K=3), large=dict(B=1, C=16, L=2048, K=3))
+def multi_token_attention(make: Make, B: int, C: int, L: int, K: int) -> Problem:
+    """Each channel is convolved by itself."""
+    scores, dy, w, b = make.normal(B, C, L, L), make.normal(B, C, L, L), make.normal(C, 1, K, K, scale=1 / K), make.normal(C)
+    y, probs, dscores, dw, db = make.empty(B, C, L, L), make.empty(B, C, L, L), make.empty(B, C, L, L), make.empty(C, 1, K, K), make.empty(C)
+    lower = torch.ones(L, L, dtype=torch.bool).tril()
+    shared = dict(probs=probs, weight=w, padding=K // 2, groups=C)
+
+    def function(scores, w, b):
+        p = scores.masked_fill(~lower, -torch.inf).softmax(-1)
+        return F.conv2d(p, w, b, padding=K // 2, groups=C).masked_fill(~lower, 0)
+
+    return Problem(function, [scores, w, b], outputs=[y], grads=[dscores, dw, db], upstream=[dy],
+                   **pair("multi_token_attention", shared | dict(scores=scores, bias=b, y=y),
+                          shared | dict(dy=dy, dscores=dscores, dweight=dw, dbias=db)))
+
+
 @operator(**GATES)
 def swiglu(make: Make, R: int, N: int) -> Problem:
     return gated("swiglu", F.silu, make, R, N)

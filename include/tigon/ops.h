@@ -60,6 +60,13 @@
  *                                                           if y is a vector
  *                  grpo_loss                                12 for each token
  *                  qwen2vl_mrope                            4 D t
+ *                  causal_conv1d                            2 for each token, 8 C K
+ *                    backward with their gradients          4 C (K + 1) more for each of up to 64
+ *                                                           partial sums
+ *                  multi_token_attention                    4 t (L + S) (16 + S) for each channel
+ *                                                           of a group, S = (K - 1) dilation
+ *                    backward                               4 for each weight, and for each of up
+ *                                                           to 64 partial sums
  *                  sum_squares_forward                      8 for 16384 elements or a row
  *                For gemm, fused_linear_*, flash_attention and fused_neighborhood_attention see
  *                their entries and pages. The other operators use none. Implementations of
@@ -443,6 +450,32 @@ TG_API tg_status tg_qwen2vl_mrope_forward(tg_ctx *ctx, const tg_qwen2vl_mrope_fo
  *   dq may be dyq, dk may be dyk.
  */
 TG_API tg_status tg_qwen2vl_mrope_backward(tg_ctx *ctx, const tg_qwen2vl_mrope_backward_args *args);
+
+/* causal_conv1d: a short causal convolution along the sequence, of each channel by itself, between
+ * two gates.
+ *   u = in_gate * x,   v[t] = bias + sum over k < K of weight[k] * u[t - (K - 1) + k],
+ *   y = out_gate * silu(v),   silu(v) = v / (1 + exp(-v))
+ *   x, y, in_gate, out_gate [..,S,C] T; a gate that is NULL is 1. y lies over none of the others.
+ *   weight [C,K] or [C,1,K] W, K from 1 to 16. bias [C] W; NULL: 0.
+ *   segments [..,S] i64 or i32: which of several sequences in one a token belongs to. A sum ends
+ *   where a neighbour has another number: of tokens before that, and before the first, nothing is
+ *   read. NULL: all are of one.
+ *   silu: 0: y = out_gate * v.
+ * Saved for backward: all inputs.
+ * Source: short convolutions of Mamba (Gu and Dao 2023, arXiv:2312.00752); with gates, of LFM2
+ * (Liquid AI 2025, arXiv:2511.23404).
+ */
+TG_API tg_status tg_causal_conv1d_forward(tg_ctx *ctx, const tg_causal_conv1d_forward_args *args);
+
+/*   dv = dy * out_gate * silu'(v),   du[t] = sum over k < K of weight[k] * dv[t + (K - 1) - k], as
+ *   far as the segment of t goes,   dx = du * in_gate,   din_gate = du * x,
+ *   dout_gate = dy * silu(v),   dweight[k] = sum over t of dv[t] * u[t - (K - 1) + k],
+ *   dbias = sum over t of dv
+ *   dy, x, dx and the gates with their gradients [..,S,C] T; outputs lie over none of the inputs.
+ *   dweight like weight, dbias [C], din_gate, dout_gate; NULL: not computed. Each needs the input
+ *   whose gradient it is. accumulate: dweight and dbias are added to.
+ */
+TG_API tg_status tg_causal_conv1d_backward(tg_ctx *ctx, const tg_causal_conv1d_backward_args *args);
 
 /* softmax: y = exp(x - max(x)) / sum(exp(x - max(x))) over the last dimension.
  *   x, y [..,N] T, y may be x. An entry of -inf gives 0; a row in which all
@@ -864,6 +897,33 @@ TG_API tg_status tg_fused_neighborhood_attention_forward(
  */
 TG_API tg_status tg_fused_neighborhood_attention_backward(
     tg_ctx *ctx, const tg_fused_neighborhood_attention_backward_args *args);
+
+/* multi_token_attention: probabilities of causal attention, convolved over queries and keys.
+ *   probs[i,:i+1] = softmax(scores[i,:i+1]), rounded to T, and 0 where a key is after its query,
+ *   y[o,i,j] = bias[o] + sum over c, a, b of weight[o,c,a,b] * probs[c',i + a D - P,j + b D - P]
+ *   for j <= i, and 0 for j > i. D is the dilation, P the padding. Outside of the matrix probs is
+ *   0. c' is channel c of the group of o.
+ *   scores, probs [B,C,L,L], y [B,O,L,L] T.
+ *   weight [O,C / groups,K,K] W. bias [O] W; NULL: 0.
+ *   padding: of a convolution whose result is as large as scores, dilation (K - 1) / 2.
+ *   groups: a divisor of C and O. sparse: sparsemax in place of softmax.
+ *   causal_queries: probs[c',i + (a - (K - 1)) D,...], so that a query sees none after itself.
+ * Saved for backward: probs.
+ * Source: Golovneva et al. 2025, arXiv:2504.00927.
+ */
+TG_API tg_status
+tg_multi_token_attention_forward(tg_ctx *ctx, const tg_multi_token_attention_forward_args *args);
+
+/*   g = dy for j <= i, 0 for j > i,
+ *   dprobs[c,i,j] = sum over o, a, b of weight[o,c,a,b] * g[o,i + P - a D,j + P - b D],
+ *   dscores = the gradient of softmax or sparsemax at probs; 0 for j > i,
+ *   dweight[o,c,a,b] = sum over B, i, j of g[o,i,j] * probs[c',i + a D - P,j + b D - P],
+ *   dbias[o] = sum over B, i, j of g[o,i,j]
+ *   dy [B,O,L,L], probs, dscores [B,C,L,L] T. Options as in forward.
+ *   dweight, dbias; NULL: not computed. accumulate: they are added to.
+ */
+TG_API tg_status
+tg_multi_token_attention_backward(tg_ctx *ctx, const tg_multi_token_attention_backward_args *args);
 
 /* adamw: one step of AdamW with decoupled weight decay, in place.
  *   g = grad * grad_scale * min(1, max_norm / n);  m = beta1 m + (1 - beta1) g;

@@ -145,6 +145,21 @@ def softmax_logp(logits, target, selected_ids, temperature=1.0):
     return logp.gather(-1, target[..., None])[..., 0], -(logp.exp() * logp).sum(-1), logp[..., selected_ids]
 
 
+def causal_conv1d(x, weight, bias, in_gate, out_gate, segments):
+    """Token by token."""
+    u, width, sums = x * in_gate, weight.shape[1], []
+    for t in range(x.shape[1]):
+        taps = range(max(0, t - width + 1), t + 1)
+        same = [(segments[:, i:t + 1] == segments[:, t:t + 1]).all(-1, keepdim=True) for i in taps]
+        sums.append(bias + sum(u[:, i] * weight[:, width - 1 - t + i] * s for i, s in zip(taps, same)))
+    return out_gate * F.silu(torch.stack(sums, 1))
+
+
+def multi_token_attention(scores, weight, bias, padding, groups):
+    lower = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    return F.conv2d(scores.masked_fill(~lower, -math.inf).softmax(-1), weight, bias, padding=padding, groups=groups) * lower
+
+
 def of_peers(name):
     """The problem of bench/peers, at a small size: a new operator of elements needs no other here."""
     operator = OPERATORS[name]
@@ -180,6 +195,12 @@ def problems():
         "llama4_rope": Problem({"q": q, "k": k, "freqs": torch.stack((angles.cos(), angles.sin()), -1)}, llama4_rope, constant=("freqs",)),
         "qwen2vl_mrope": Problem({"q": q, "k": k, "cos": mrope_angles.cos(), "sin": mrope_angles.sin()}, mrope,
                                  {"section_t": 1, "section_h": 1, "section_w": 2}, constant=("cos", "sin")),
+        "causal_conv1d": Problem(
+            {"x": normal(2, 7, N), "weight": normal(N, 4), "bias": normal(N), "in_gate": normal(2, 7, N), "out_gate": normal(2, 7, N),
+             "segments": torch.tensor([[0, 0, 0, 1, 1, 1, 1], [3, 3, 3, 3, 3, 5, 5]])},
+            lambda silu, **tensors: causal_conv1d(**tensors), {"silu": True}),
+        "multi_token_attention": Problem({"scores": normal(2, 4, 7, 7), "weight": normal(6, 2, 3, 3), "bias": normal(6)},
+                                         multi_token_attention, {"padding": 1, "groups": 2}),
         "softmax": Problem({"x": x}, lambda x: x.softmax(-1)),
         "sparsemax": Problem({"x": x}, sparsemax),
         "cross_entropy": Problem({"logits": normal(rows, classes), "target": ids},

@@ -79,9 +79,14 @@ FAMILIES = {
         "LigerLayerNormFunction layer_norm_forward layer_norm_backward", "liger_layer_norm(X, W, B, eps)", dispatched=True
     ),
     "llama4_rope": Family("LigerLlama4RopeFunction llama4_rope_forward"),
+    "mlp": Family("LigerMLPFunction"),
     "modulated_rms_norm": Family(
         "LigerModulatedRMSNormFunction modulated_rms_norm_forward modulated_rms_norm_backward",
         "liger_modulated_rms_norm(X, W, scale, shift=None, eps=1e-6, offset=0.0, casting_mode='llama', in_place=True)",
+    ),
+    "multi_token_attention": Family(
+        "LigerMultiTokenAttentionFunction",
+        "liger_multi_token_attention(scores, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, sparse=False)",
     ),
     "poly_norm": Family(
         "LigerPolyNormFunction poly_norm_forward poly_norm_backward", "liger_poly_norm(X, W, B, eps=1e-6, in_place=True)"
@@ -109,6 +114,7 @@ FAMILIES = {
         "liger_swiglu(a, b)",
         dispatched=True,
     ),
+    "tiled_mlp": Family("LigerTiledMLPFunction apply_tiled_mlp"),
     "tvd": Family(
         "LigerTVDLossFunction", "liger_tvd(input, target, shift_labels=None, reduction='mean', ignore_index=-100)"
     ),

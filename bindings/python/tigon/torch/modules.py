@@ -108,6 +108,33 @@ class PolyNorm(Module):
         self.bias = _filled(0, 1, device=device, dtype=dtype)
 
 
+class CausalConv1d(Module):
+    """A convolution of `width` taps along the sequence of x [.., S, C], each channel by itself."""
+
+    family = "causal_conv1d"
+    takes = ("weight", "bias")
+
+    def __init__(self, channels, width, bias=True, device=None, dtype=None, **options):
+        super().__init__(**options)
+        bound = width ** -0.5
+        self.weight = nn.Parameter(torch.empty(channels, width, device=device, dtype=dtype).uniform_(-bound, bound))
+        self.bias = _filled(0, channels, device=device, dtype=dtype) if bias else None
+
+
+class MultiTokenAttention(Module):
+    """Probabilities of causal attention, from scores [B, in_channels, L, L], convolved over queries and keys."""
+
+    family = "multi_token_attention"
+    takes = ("weight", "bias")
+
+    def __init__(self, in_channels, out_channels, kernel_size, groups=1, bias=True, device=None, dtype=None, **options):
+        super().__init__(groups=groups, **options)
+        each = in_channels // groups
+        bound = (each * kernel_size ** 2) ** -0.5
+        self.weight = nn.Parameter(torch.empty(out_channels, each, kernel_size, kernel_size, device=device, dtype=dtype).uniform_(-bound, bound))
+        self.bias = _filled(0, out_channels, device=device, dtype=dtype) if bias else None
+
+
 class Embedding(Module):
     family = "embedding"
     takes = ("weight",)
@@ -213,4 +240,4 @@ def _state_type(param):
     return torch.float64 if param.dtype == torch.float64 else torch.float32
 
 
-__all__ = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "DyT", "PolyNorm", "Embedding", "Linear", "AdamW", *_CLASSES]
+__all__ = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "DyT", "PolyNorm", "CausalConv1d", "MultiTokenAttention", "Embedding", "Linear", "AdamW", *_CLASSES]

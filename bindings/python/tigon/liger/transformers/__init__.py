@@ -21,13 +21,18 @@ from tigon.liger.transformers.losses import (
 from tigon.liger.transformers.mlp import (
     LigerBlockSparseTop2MLP,
     LigerExperts,
+    LigerFalconH1MLP,
     LigerFalconH1SwiGLUMLP,
     LigerGEGLUMLP,
     LigerHunyuanV1SwiGLUMLP,
+    LigerMLP,
     LigerPhi3SwiGLUMLP,
     LigerQwen3MoeSwiGLUMLP,
     LigerSwiGLUMLP,
+    LigerTiledGEGLUMLP,
+    LigerTiledSwiGLUMLP,
 )
+from tigon.liger.transformers.multi_token_attention import LigerMultiTokenAttention
 from tigon.liger.transformers.norms import (
     LigerDyT,
     LigerFusedAddRMSNorm,

@@ -41,6 +41,56 @@ class LigerSwiGLUMLP(_GatedMLP):
         _check_activation(config)
 
 
+class LigerMLP(LigerSwiGLUMLP):
+    """The same as one operator."""
+
+    def __init__(self, config):
+        super().__init__(config)
+
+    def forward(self, x):
+        return ops.LigerMLPFunction.apply(x, self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight)
+
+
+class LigerFalconH1MLP(LigerMLP):
+    """With Falcon-H1's multipliers."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        if getattr(config, "mlp_bias", False):
+            raise ValueError("LigerFalconH1MLP takes no bias")
+        self.gate_multiplier, self.down_multiplier = map(float, config.mlp_multipliers)
+
+    def forward(self, x):
+        weights = (self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight)
+        return ops.LigerMLPFunction.apply(x, *weights, self.gate_multiplier, self.down_multiplier)
+
+
+class _TiledMLP(_GatedMLP):
+    """In parts of the sequence, num_shards of them; None: as many as keep a part no longer than a row is wide."""
+
+    activations = ()
+
+    def __init__(self, config, num_shards=None):
+        super().__init__(config)
+        if getattr(config, "hidden_act", self.activations[0]) not in self.activations:
+            raise ValueError(f"the activation {config.hidden_act} is not supported, expected {self.activations[0]}")
+        self.num_shards = num_shards
+
+    def forward(self, x):
+        params = [p for p in self.parameters() if p.requires_grad]
+        return ops.apply_tiled_mlp(_GatedMLP.forward, self, x, self.num_shards, params)
+
+
+class LigerTiledGEGLUMLP(_TiledMLP):
+    activation = staticmethod(ops.LigerGELUMulFunction.apply)
+    activations = ("gelu_pytorch_tanh", "gelu", "gelu_new")
+
+
+class LigerTiledSwiGLUMLP(_TiledMLP):
+    activation = staticmethod(ops.LigerSiLUMulFunction.apply)
+    activations = ("silu", "swish")
+
+
 class LigerQwen3MoeSwiGLUMLP(LigerSwiGLUMLP):
     pass
 
