@@ -1,6 +1,8 @@
 /* policy_loss on the CPU is its definition: there is one number a token. */
+#include "core/parts.h"
 #include "grpo_loss.h"
 
+TG_PARTS_CALLS(grpo_loss) = {NULL};
 TG_PARTS_IMPLS(grpo_loss) = {
     TG_IMPL(policy_loss_forward, "", 0, TG_TAKES_FLOATS, NULL, policy_loss_forward),
     TG_IMPL(policy_loss_backward, "", 0, TG_TAKES_FLOATS, NULL, policy_loss_backward),

@@ -1,6 +1,8 @@
 /* preference_loss on the CPU is its definition: there is one number a sequence. */
+#include "core/parts.h"
 #include "preference_loss.h"
 
+TG_PARTS_CALLS(preference_loss) = {NULL};
 TG_PARTS_IMPLS(preference_loss) = {
     TG_IMPL(preference_loss_forward, "", 0, TG_TAKES_FLOATS, NULL, preference_loss_forward),
     TG_IMPL(preference_loss_backward, "", 0, TG_TAKES_FLOATS, NULL, preference_loss_backward),
