@@ -114,7 +114,10 @@ static inline __aicore__ void sjsd_best(const sjsd_job *job, uint32_t n)
     ASC_THEN();
 }
 
-/* MIDDLE: the slope of the student's likeliest class; MASS is 0. */
+/* MIDDLE: the slope of the student's likeliest class; MASS is 0. Of a mixture's row without a
+ * likely class it is 0, or -log(1 - beta) where the teacher knows more than the student and so
+ * hardly most of the classes: those of nearly all classes lie there, and the likeliest's may be far
+ * from them. */
 static inline __aicore__ void sjsd_set_middle(sjsd_job *job)
 {
     __ubuf__ float *scratch = sjsd_at(job, SJSD_BLOCKS), *middle = sjsd_at(job, SJSD_MIDDLE);
@@ -131,9 +134,16 @@ static inline __aicore__ void sjsd_set_middle(sjsd_job *job)
             return;
         asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
         asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
-        const float slope = middle[0];
+        const float slope = middle[0], log = sjsd_at(job, SJSD_LOG)[0];
+        const float teacher_log = sjsd_at(job, SJSD_TEACHER + SJSD_LOG)[0];
         asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
         asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
+        if (log > 0.5f) {
+            job->near = teacher_log < log - 1.0f;
+            asc_duplicate(middle, 0.0f, 8);
+            ASC_THEN();
+            return;
+        }
         if (!(slope > -0.5f * job->log_rest))
             return;
     }
