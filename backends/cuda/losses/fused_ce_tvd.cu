@@ -1,0 +1,230 @@
+/* fused_ce_tvd.cu - cross entropy and total variation distance of a row of student's and of
+ * teacher's logits, and the gradient of the student's.
+ *
+ * Forward has the rows as softmax_jsd has them: wide ones in shared memory, so that they are read
+ * once. p and q are compared by the difference of their logarithms, which are to base 2. Backward
+ * is one pass, from what forward has saved. */
+#include "rows/indices.cuh"
+#include "softmax_jsd_rows.cuh"
+
+struct cetvd_args {
+    row_span student, teacher, dstudent; /* dstudent.data NULL: forward */
+    const int64_t *target;
+    float *ce, *tvd, *student_lse, *teacher_lse, *sigma; /* the last three may be NULL */
+    const float *saved_student, *saved_teacher, *saved_sigma, *dce, *dtvd;
+    int64_t rows, ignore_index;
+    index_range range;
+    int n, lanes;
+};
+
+/* ---- forward ---- */
+
+__device__ __forceinline__ static void write_results(const cetvd_args &a, int64_t r, float ce,
+                                                     float tvd, float sigma, float student_lse,
+                                                     float teacher_lse)
+{
+    a.ce[r] = ce;
+    a.tvd[r] = tvd;
+    if (a.sigma)
+        a.sigma[r] = sigma;
+    if (a.student_lse)
+        a.student_lse[r] = student_lse;
+    if (a.teacher_lse)
+        a.teacher_lse[r] = teacher_lse;
+}
+
+/* The logarithm of the sum of exponentials of row m of a pair. */
+__device__ __forceinline__ static float lse_of(const softmax_pair &s, int m)
+{
+    const float base = s.base[m];
+    return base == -CUDART_INF_F ? base : (float)LN_2 * (base - log2f(s.share[m]));
+}
+
+template <class T, class TEAM, class PAIR>
+__device__ __forceinline__ static void forward_row(const cetvd_args &a, TEAM &t, const PAIR &pair,
+                                                   int64_t r, float x_y)
+{
+    softmax_jsd_args of_pair = {};
+    of_pair.n = a.n;
+    of_pair.scale = LOG2_E;
+    const softmax_pair s = compare_rows<T>(of_pair, t, pair);
+    const int y = (int)a.target[r];
+    float sums[3] = {0, 0, 0}; /* |p - q|, p sign(p - q), p of all but the target */
+    pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&z)[V<T>]) {
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            if (j + i >= a.n)
+                continue;
+            const float p = s.share[0] * exp2_term(fmaf(x[i], LOG2_E, -s.base[0]));
+            const float q = s.share[1] * exp2_term(fmaf(z[i], LOG2_E, -s.base[1]));
+            const float apart = s.apart(z[i] - x[i], LOG2_E);
+            sums[0] += fabsf(difference_of(p, q, apart));
+            sums[1] += apart < 0 ? p : apart > 0 ? -p : 0 * (p + q); /* NaN if one of them is */
+            sums[2] += j + i == y ? 0 : p;
+        }
+    });
+    t.sum(sums);
+    if (t.lane != 0)
+        return;
+    const float log_p = log2f(s.share[0]) + fmaf(x_y, LOG2_E, -s.base[0]);
+    const float ce = sums[2] < 0.5f ? -log1pf(-sums[2]) : -(float)LN_2 * log_p;
+    write_results(a, r, ce, sums[0] / 2, sums[1], lse_of(s, 0), lse_of(s, 1));
+}
+
+/* 1 if row r has no target, and nothing is left to do. */
+template <class TEAM>
+__device__ __forceinline__ static bool skip_row(const cetvd_args &a, const TEAM &t, int64_t r)
+{
+    const int64_t target = a.target[r];
+    if (target != a.ignore_index)
+        return !a.range.holds(r, target, t.lane == 0);
+    if (t.lane == 0)
+        write_results(a, r, 0, 0, 0, 0, 0);
+    return true;
+}
+
+template <class T>
+__global__ void __launch_bounds__(MOST_LANES) fused_ce_tvd_kernel(const cetvd_args a)
+{
+    __shared__ team_memory memory;
+    team t(&memory, a.lanes);
+    for (int64_t r = t.first; r < a.rows; r += t.step) {
+        const walked_pair<T> pair = {a.student.row<T>(r), a.teacher.row<T>(r)};
+        if (!skip_row(a, t, r))
+            forward_row<T>(a, t, pair, r, get(pair.student + a.target[r]));
+    }
+}
+
+template <class T>
+__global__ void __launch_bounds__(PAIR_THREADS, 3)
+    held_fused_ce_tvd_kernel(const __grid_constant__ cetvd_args a)
+{
+    extern __shared__ uint4 held[];
+    __shared__ cluster_memory memory;
+    pair_team t(&memory);
+    const held_pair<T> pair = {held};
+    if (skip_row(a, t, t.row))
+        return;
+    pair.take(t, a.n, a.student.row<T>(t.row), a.teacher.row<T>(t.row));
+    const float x_y = get(a.student.row<T>(t.row) + a.target[t.row]);
+    t.begin();
+    wait_for_copies();
+    forward_row<T>(a, t, pair, t.row, x_y);
+}
+
+/* ---- backward ---- */
+
+template <class T>
+__device__ __forceinline__ static void backward_row(const cetvd_args &a, const team &t, int64_t r)
+{
+    const walked_pair<T> pair = {a.student.row<T>(r), a.teacher.row<T>(r)};
+    const int y = (int)a.target[r];
+    const float lse = a.saved_student[r], apart = lse - a.saved_teacher[r];
+    const float sigma = a.dtvd ? a.saved_sigma[r] : 0, half = a.dtvd ? a.dtvd[r] / 2 : 0;
+    const float dce = a.dce ? a.dce[r] : 0;
+    const float above = half * (1 - sigma), below = -half * (1 + sigma), tie = -half * sigma;
+    pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&z)[V<T>]) {
+        float dx[V<T>];
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            const float log_p = x[i] - lse, p = expf(log_p), d = (x[i] - z[i]) - apart;
+            const float of_tvd = d > 0 ? above : d < 0 ? below : tie;
+            dx[i] = p * (dce + of_tvd);
+            if (j + i == y) /* no difference of numbers near each other */
+                dx[i] = dce * expm1f(log_p) + p * of_tvd;
+        }
+        store_as<T>(a.dstudent.row<T>(r) + j, a.n - j, dx);
+    });
+}
+
+template <class T>
+__global__ void __launch_bounds__(MOST_LANES) fused_ce_tvd_backward_kernel(const cetvd_args a)
+{
+    __shared__ team_memory memory;
+    team t(&memory, a.lanes);
+    const float zeros[V<T>] = {};
+    for (int64_t r = t.first; r < a.rows; r += t.step) {
+        const int64_t target = a.target[r];
+        if (target == a.ignore_index)
+            for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
+                store_as<T>(a.dstudent.row<T>(r) + j, a.n - j, zeros);
+        else if (a.range.holds(r, target, t.lane == 0))
+            backward_row<T>(a, t, r);
+    }
+}
+
+/* ---- the host's side ---- */
+
+/* What both directions have. */
+template <class ARGS> static cetvd_args args_of(const cuda_call &call, const ARGS *args)
+{
+    cetvd_args a = {};
+    a.student = span_of(args->student);
+    a.teacher = span_of(args->teacher);
+    a.target = (const int64_t *)data_of(args->target);
+    a.rows = rows_of(args->student);
+    a.n = (int)width_of(args->student);
+    a.ignore_index = args->ignore_index;
+    a.range = range_of(call, "target", a.n);
+    return a;
+}
+
+template <class T> static void launch_forward(const cuda_call &call, cetvd_args a, held_shape held)
+{
+    if constexpr (element<T>::WHOLE) {
+        launch_held(call, held, held_fused_ce_tvd_kernel<T>, a);
+    } else {
+        const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), FEW, MOST_LANES);
+        a.lanes = s.lanes;
+        fused_ce_tvd_kernel<T><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+    }
+}
+
+CUDA_OPERATOR(fused_ce_tvd_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(fused_ce_tvd_backward, TG_TAKES_FLOATS);
+
+tg_status cuda_fused_ce_tvd_forward(tg_ctx *ctx, const tg_fused_ce_tvd_forward_args *args)
+{
+    cuda_call call;
+    const tg_tensor *const tensors[] = {args->student, args->teacher};
+    const tg_status status = begin_rows(&call, ctx, "fused_ce_tvd_forward", args->student);
+    if (status != TG_OK)
+        return status;
+    cetvd_args a = args_of(call, args);
+    a.ce = (float *)data_of(args->ce);
+    a.tvd = (float *)data_of(args->tvd);
+    a.student_lse = (float *)data_of(args->student_lse);
+    a.teacher_lse = (float *)data_of(args->teacher_lse);
+    a.sigma = (float *)data_of(args->sigma);
+    const int size = (int)tg_type_size(tg_type_of(args->student));
+    held_shape held = hold_rows(call, PAIR_THREADS, a.rows, 2 * (int64_t)a.n * size, 2);
+    held.cluster = are_whole(tensors, 2) ? held.cluster : 0;
+    if (a.rows > 0)
+        by_wholeness(args->student, held.cluster > 0,
+                     [&](auto e) { launch_forward<decltype(e)>(call, a, held); });
+    return cuda_end(&call, TG_OK);
+}
+
+tg_status cuda_fused_ce_tvd_backward(tg_ctx *ctx, const tg_fused_ce_tvd_backward_args *args)
+{
+    cuda_call call;
+    const tg_tensor *const tensors[] = {args->student, args->teacher, args->dstudent};
+    const tg_status status = begin_rows(&call, ctx, "fused_ce_tvd_backward", args->student);
+    if (status != TG_OK)
+        return status;
+    cetvd_args a = args_of(call, args);
+    a.dstudent = span_of(args->dstudent);
+    a.saved_student = (const float *)data_of(args->student_lse);
+    a.saved_teacher = (const float *)data_of(args->teacher_lse);
+    a.saved_sigma = (const float *)data_of(args->sigma);
+    a.dce = (const float *)data_of(args->dce);
+    a.dtvd = (const float *)data_of(args->dtvd);
+    if (a.rows > 0 && a.n > 0)
+        by_wholeness(args->student, are_whole(tensors, 3), [&](auto e) {
+            using T = decltype(e);
+            const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), FEW, MOST_LANES);
+            a.lanes = s.lanes;
+            fused_ce_tvd_backward_kernel<T><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+        });
+    return cuda_end(&call, TG_OK);
+}

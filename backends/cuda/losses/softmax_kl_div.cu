@@ -1,0 +1,334 @@
+/* softmax_kl_div.cu - the divergence of a row of logits' softmax from given probabilities, and the
+ * gradient of the logits.
+ *
+ * Wide rows of logits stay in shared memory: they are read once, and the target is read twice, the
+ * second time from L2. Other rows are read again in each of three passes: for the largest logit, the
+ * sums relative to it, and loss and gradient. The class with the largest logit stands apart from
+ * the sums (README.md of the family). */
+#include "losses/divergence.cuh"
+#include "losses/logits.cuh"
+#include "rows/mixed.cuh"
+
+struct skl_args {
+    row_span logits, target, dlogits; /* dlogits.data NULL: no gradient */
+    const int64_t *labels;            /* of these rows; NULL: all count */
+    const float *dloss;               /* NULL: 1 */
+    const double *counted;            /* what a row counts; NULL: share */
+    double *partial; /* losses of a block, or of a row that is held; NULL: no loss */
+    int64_t rows, ignore_index;
+    double share;
+    float per_temperature, eps;
+    float unit; /* what the gradient is multiplied with beside share and dloss */
+    int n, lanes, target_type, dlogits_type;
+};
+
+/* ---- chunks beside those of the logits ---- */
+
+/* Y as those that are whole if T is. */
+template <class T, class Y> struct like_whole {
+    typedef Y type;
+};
+template <class T, class Y> struct like_whole<whole<T>, Y> {
+    typedef whole<Y> type;
+};
+
+template <class T, class RUN>
+__device__ __forceinline__ static void by_type_there(int type, const RUN &run)
+{
+    if (type == TG_F32)
+        run(typename like_whole<T, float>::type());
+    else if (type == TG_BF16)
+        run(typename like_whole<T, bf16>::type());
+    else
+        run(typename like_whole<T, f16>::type());
+}
+
+/* Elements beyond the row are 0. */
+template <class T>
+__device__ __forceinline__ static void load_target(const skl_args &a, int64_t r, int j,
+                                                   float (&t)[V<T>])
+{
+    by_type_there<T>(a.target_type, [&](auto e) {
+        load_as<decltype(e)>(a.target.row<decltype(e)>(r) + j, a.n - j, t);
+    });
+}
+
+template <class T>
+__device__ __forceinline__ static void store_dlogits(const skl_args &a, int64_t r, int j,
+                                                     const float (&d)[V<T>])
+{
+    by_type_there<T>(a.dlogits_type, [&](auto e) {
+        store_as<decltype(e)>(a.dlogits.row<decltype(e)>(r) + j, a.n - j, d);
+    });
+}
+
+/* ---- a row ---- */
+
+/* Relative to the largest logit; rest, of_best: targets of the other classes, and of that one. */
+struct skl_sums {
+    float max;
+    int best;
+    float others, rest, of_best;
+};
+
+/* The first of the largest; NaN is none, and where there is nothing else the first is taken. */
+template <class T, class TEAM, class ROW>
+__device__ __forceinline__ static void find_largest(const skl_args &a, TEAM &t, const ROW &logits,
+                                                    skl_sums *s)
+{
+    float best[1] = {-CUDART_INF_F};
+    int at = INT32_MAX;
+    logits.walk(t, a.n, false, [&](int j, float(&v)[V<T>]) {
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            if (j + i < a.n && (v[i] > best[0] || (at == INT32_MAX && v[i] == v[i]))) {
+                best[0] = v[i];
+                at = j + i;
+            }
+    });
+    const float mine = best[0];
+    t.reduce(best, larger());
+    float first[1] = {__int_as_float(mine == best[0] ? at : INT32_MAX)};
+    t.reduce(first, smaller_index());
+    const bool any = __float_as_int(first[0]) != INT32_MAX;
+    s->best = any ? __float_as_int(first[0]) : 0;
+    s->max = any ? best[0] : CUDART_NAN_F;
+}
+
+template <class T, class TEAM, class ROW>
+__device__ __forceinline__ static skl_sums sums_of(const skl_args &a, TEAM &t, const ROW &logits,
+                                                   int64_t r)
+{
+    skl_sums s;
+    find_largest<T>(a, t, logits, &s);
+    float sums[3] = {t.lane == 0 ? s.max - s.max : 0, 0, 0}; /* NaN without a finite largest */
+    logits.walk(t, a.n, true, [&](int j, float(&v)[V<T>]) {
+        float target[V<T>];
+        load_target<T>(a, r, j, target);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            if (j + i >= a.n)
+                continue;
+            const bool best = j + i == s.best;
+            sums[0] += best ? 0 : exp_term((v[i] - s.max) * a.per_temperature);
+            sums[1] += best ? 0 : target[i];
+            sums[2] += best ? target[i] : 0;
+        }
+    });
+    t.sum(sums);
+    s.others = sums[0];
+    s.rest = sums[1];
+    s.of_best = sums[2];
+    return s;
+}
+
+/* Returns the row's divergence. */
+template <class T, class TEAM, class ROW>
+__device__ __forceinline__ static float run_row(const skl_args &a, TEAM &t, const ROW &logits,
+                                                int64_t r, float factor)
+{
+    const skl_sums s = sums_of<T>(a, t, logits, r);
+    const float log_sum = log1pf(s.others), p_best = 1 / (1 + s.others), all = s.rest + s.of_best;
+    const float best = s.rest * p_best - s.of_best * (s.others * p_best);
+    float loss[1] = {0};
+    logits.walk(t, a.n, false, [&](int j, float(&v)[V<T>]) {
+        float target[V<T>], dx[V<T>];
+        load_target<T>(a, r, j, target);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            const float d = (v[i] - s.max) * a.per_temperature, q = target[i];
+            const float log_q = logf(q < a.eps ? a.eps : q);
+            if (a.partial && q != 0)
+                loss[0] += q * (log_q - (d - log_sum));
+            const float g = j + i == s.best ? best : exp_term(d) * p_best * all - q;
+            dx[i] = fabsf(g) < 0x1p-110f ? 0 : factor * g; /* the README of the family */
+        }
+        if (a.dlogits.data)
+            store_dlogits<T>(a, r, j, dx);
+    });
+    t.sum(loss);
+    return loss[0];
+}
+
+/* 1 if row r does not count, and has got its gradient of zeros. */
+template <class T, class TEAM>
+__device__ __forceinline__ static bool skip_row(const skl_args &a, const TEAM &t, int64_t r)
+{
+    const float zeros[V<T>] = {};
+    if (!a.labels || a.labels[r] != a.ignore_index)
+        return false;
+    if (a.dlogits.data)
+        for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
+            store_dlogits<T>(a, r, j, zeros);
+    return true;
+}
+
+/* ---- kernels ---- */
+
+__device__ __forceinline__ static float factor_of(const skl_args &a)
+{
+    return (float)((a.counted ? *a.counted : a.share) * (a.dloss ? *a.dloss : 1) * a.unit);
+}
+
+template <class T>
+__global__ void __launch_bounds__(MOST_LANES) softmax_kl_div_kernel(const skl_args a)
+{
+    __shared__ team_memory memory;
+    __shared__ double losses[MOST_LANES / 2];
+    team t(&memory, a.lanes);
+    const float factor = factor_of(a);
+    double loss = 0;
+    for (int64_t r = t.first; r < a.rows; r += t.step) {
+        const walked_row<T> logits = {a.logits.row<T>(r)};
+        if (!skip_row<T>(a, t, r))
+            loss += run_row<T>(a, t, logits, r, factor);
+    }
+    if (!a.partial)
+        return;
+    if (t.lane == 0)
+        losses[t.index] = loss;
+    __syncthreads();
+    loss = 0;
+    for (int i = 0; i < (int)blockDim.x / a.lanes && threadIdx.x == 0; i++)
+        loss += losses[i];
+    if (threadIdx.x == 0)
+        a.partial[blockIdx.x] = loss;
+}
+
+template <class T>
+__global__ void __launch_bounds__(LOGITS_THREADS, 3)
+    held_softmax_kl_div_kernel(const __grid_constant__ skl_args a)
+{
+    extern __shared__ uint4 held[];
+    __shared__ cluster_memory memory;
+    logits_team t(&memory);
+    const held_logits<T> logits = {held};
+    float loss = 0;
+    if (!skip_row<T>(a, t, t.row)) {
+        logits.take(t, a.logits.row<T>(t.row), a.n);
+        t.begin();
+        wait_for_copies();
+        loss = run_row<T>(a, t, logits, t.row, factor_of(a));
+    }
+    if (a.partial && t.lane == 0)
+        a.partial[t.row] = loss;
+}
+
+/* ---- the host's side ---- */
+
+/* What both directions are given. */
+typedef struct skl_call {
+    const char *op;
+    const tg_tensor *logits, *target, *labels, *dloss;
+    tg_tensor *loss, *dlogits;
+    double eps, temperature, grad_scale;
+    int64_t reduction, ignore_index, first_row, batch_rows;
+} skl_call;
+
+/* Returns how many sums of losses there will be. */
+template <class T>
+static int64_t launch(const cuda_call &call, skl_args a, const held_shape &held, int64_t most)
+{
+    if constexpr (element<T>::WHOLE) {
+        launch_held(call, held, held_softmax_kl_div_kernel<T>, a);
+        return a.rows;
+    }
+    const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), FEW, MOST_LANES);
+    const int64_t blocks = min_of(most, s.blocks);
+    a.lanes = s.lanes;
+    softmax_kl_div_kernel<T><<<(unsigned)blocks, s.threads, 0, call.stream>>>(a);
+    return blocks;
+}
+
+static tg_status run_rows(const cuda_call &call, const skl_call &c, skl_args a)
+{
+    const tg_tensor *const tensors[] = {c.logits, c.target, c.dlogits};
+    divergence_call reduction = {};
+    reduction.reduction = c.reduction;
+    const int size = (int)tg_type_size(tg_type_of(c.logits));
+    double base;
+    held_shape held = hold_rows(call, LOGITS_THREADS, a.rows, (int64_t)a.n * size, 1);
+    held.cluster = are_whole(tensors, 3) ? held.cluster : 0;
+    const int64_t blocks = (int64_t)call.processors * DIVERGENCE_BLOCKS,
+                  most = held.cluster ? a.rows : blocks;
+    double *memory = (double *)cuda_host->device_workspace(call.ctx, (size_t)(most + 1) * 8);
+    if (!memory)
+        return TG_ENOMEM;
+    a.share = divergence_share_of(&reduction, c.batch_rows, a.n, &base);
+    if (c.labels) {
+        const int64_t *labels = (const int64_t *)data_of(c.labels);
+        a.labels = labels + c.first_row;
+        if (c.reduction != TG_SUM) {
+            a.counted = memory + most;
+            divergence_share<<<1, TOTAL_THREADS, 0, call.stream>>>(
+                memory + most, labels, c.batch_rows, a.ignore_index, base);
+        }
+    }
+    a.partial = c.loss ? memory : NULL;
+    int64_t parts = 0;
+    if (a.rows > 0 && a.n > 0)
+        by_wholeness(c.logits, held.cluster > 0,
+                     [&](auto e) { parts = launch<decltype(e)>(call, a, held, most); });
+    if (c.loss)
+        launch_behind(call, divergence_total, 1, TOTAL_THREADS, (float *)data_of(c.loss), memory,
+                      parts, a.counted, a.share);
+    return TG_OK;
+}
+
+static tg_status run(tg_ctx *ctx, skl_call c)
+{
+    skl_args a = {};
+    cuda_call call;
+    a.logits = span_of(c.logits);
+    a.target = span_of(c.target);
+    a.dlogits = span_of(c.dlogits);
+    a.target_type = tg_type_of(c.target);
+    a.dlogits_type = c.dlogits ? tg_type_of(c.dlogits) : 0;
+    a.rows = rows_of(c.logits);
+    a.n = (int)width_of(c.logits);
+    a.dloss = (const float *)data_of(c.dloss);
+    a.ignore_index = c.ignore_index;
+    a.per_temperature = (float)(1 / c.temperature);
+    a.eps = (float)c.eps;
+    a.unit = (float)(c.grad_scale / c.temperature);
+    c.batch_rows = c.batch_rows ? c.batch_rows : a.rows;
+    tg_status status = check_width(c.op, width_of(c.logits));
+    if (status == TG_OK)
+        status = cuda_begin(&call, ctx, c.op, c.logits);
+    return status == TG_OK ? cuda_end(&call, run_rows(call, c, a)) : status;
+}
+
+/* The arguments that both directions have. */
+template <class ARGS> static skl_call call_of(const char *op, const ARGS *args)
+{
+    skl_call c = {};
+    c.op = op;
+    c.logits = args->logits;
+    c.target = args->target;
+    c.labels = args->labels;
+    c.dloss = args->dloss;
+    c.dlogits = args->dlogits;
+    c.temperature = args->temperature;
+    c.grad_scale = args->grad_scale;
+    c.reduction = args->reduction;
+    c.ignore_index = args->ignore_index;
+    c.first_row = args->first_row;
+    c.batch_rows = args->batch_rows;
+    return c;
+}
+
+CUDA_OPERATOR(softmax_kl_div_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(softmax_kl_div_backward, TG_TAKES_FLOATS);
+
+tg_status cuda_softmax_kl_div_forward(tg_ctx *ctx, const tg_softmax_kl_div_forward_args *args)
+{
+    skl_call c = call_of("softmax_kl_div_forward", args);
+    c.loss = args->loss;
+    c.eps = args->eps;
+    return run(ctx, c);
+}
+
+tg_status cuda_softmax_kl_div_backward(tg_ctx *ctx, const tg_softmax_kl_div_backward_args *args)
+{
+    return run(ctx, call_of("softmax_kl_div_backward", args));
+}
