@@ -136,7 +136,8 @@ tg_status ascend_gemm_aclnn(tg_ctx *ctx, const tg_gemm_args *args)
 int ascend_gemm_aclnn_accepts(const tg_gemm_args *args)
 {
     const int type = tg_type_of(args->c);
-    const int has_form = args->beta == 0 ? args->alpha == 1 : type == TG_F32 && args->alpha != 0;
+    const int has_form =
+        args->beta == 0 ? args->alpha == 1 : type == TG_F32 && args->alpha != 0 && !args->addend;
     if (!has_form || type != tg_type_of(args->a) || args->a->shape[!args->trans_a] == 0 ||
         args->c->shape[1] == 0 || args->c->shape[0] < types[ascend_any(args->c)].fewest_rows)
         return 0;

@@ -57,6 +57,8 @@ static const tg_impl impls[] = {
             cuda_fused_linear_cross_entropy_backward_accepts,
             cuda_fused_linear_cross_entropy_backward),
     TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
+    TG_IMPL(batched_gemm, "symmetric", 0, TG_TAKES_FLOATS, cuda_batched_gemm_symmetric_accepts,
+            cuda_batched_gemm_symmetric),
     TG_IMPL(batched_gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_batched_gemm_cublaslt_accepts,
             cuda_batched_gemm_cublaslt),
     TG_IMPL(gemm, "wgmma", 0, TG_TAKES_BF16 | TG_TAKES_F16, cuda_gemm_wgmma_accepts,

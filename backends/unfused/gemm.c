@@ -12,8 +12,9 @@ static tg_status multiply(tg_ctx *ctx, const tg_gemm_args *args)
 
 static tg_status multiply_batch(tg_ctx *ctx, const tg_gemm_args *args)
 {
-    const tg_batched_gemm_args batch = {args->a,       args->b,     args->c,   args->trans_a,
-                                        args->trans_b, args->alpha, args->beta};
+    const tg_batched_gemm_args batch = {args->a,     args->b,       args->addend,
+                                        args->c,     args->trans_a, args->trans_b,
+                                        args->alpha, args->beta,    0};
     return ((tg_batched_gemm_fn)unfused_host->default_of(ctx, "batched_gemm"))(ctx, &batch);
 }
 
@@ -31,7 +32,7 @@ static mat matrix_of(const tg_tensor *t, int64_t index)
 static tg_status run_steps(tg_ctx *ctx, const tg_gemm_args *args, multiply_fn *multiply_all)
 {
     const tg_tensor *c = args->c;
-    if (args->alpha == 0 || (args->alpha == 1 && args->beta == 0))
+    if ((args->alpha == 0 && !args->addend) || (args->alpha == 1 && args->beta == 0))
         return multiply_all(ctx, args);
     int64_t products = 1;
     for (int i = 0; i < c->ndim - 2; i++)
@@ -44,16 +45,21 @@ static tg_status run_steps(tg_ctx *ctx, const tg_gemm_args *args, multiply_fn *m
         return eager_end(&e);
     tg_tensor view = tg_tensor_of(fresh.data, (tg_type)fresh.type, c->ndim, c->shape);
     tg_gemm_args product = *args;
-    product.alpha = 1;
+    product.alpha = args->alpha != 0; /* of none, zeros */
     product.beta = 0;
+    product.addend = NULL;
     product.c = &view;
     TRY(multiply_all(ctx, &product));
     for (int64_t i = 0; i < products; i++) {
         const mat to = matrix_of(c, i), from = matrix_of(&view, i);
         if (args->alpha != 1)
             eager_scalar(&e, EAGER_MUL, args->beta == 0 ? to : from, from, args->alpha);
-        if (args->beta != 0)
-            eager_binary(&e, EAGER_ADD, to, to, from);
+        if (args->beta == 0)
+            continue;
+        const mat added = args->addend ? matrix_of(args->addend, i) : to;
+        if (args->beta != 1)
+            eager_scalar(&e, EAGER_MUL, to, added, args->beta);
+        eager_binary(&e, EAGER_ADD, to, args->beta != 1 ? to : added, from);
     }
     return eager_end(&e);
 }
@@ -65,8 +71,8 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
 
 static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
 {
-    const tg_gemm_args all = {args->a,       args->b,     args->c,   args->trans_a,
-                              args->trans_b, args->alpha, args->beta};
+    const tg_gemm_args all = {args->a,       args->b,       args->addend, args->c,
+                              args->trans_a, args->trans_b, args->alpha,  args->beta};
     return run_steps(ctx, &all, multiply_batch);
 }
 

@@ -123,13 +123,16 @@ extern "C" {
 #undef TG_CHOICE
 
 /* gemm: the product of two matrices.
- *   c = alpha * op(a) * op(b) + beta * c,   op(m) = m or its transpose.
+ *   c = alpha * op(a) * op(b) + beta * c,   op(m) = m or its transpose;
+ *   c = alpha * op(a) * op(b) + beta * addend, if addend is given.
  *   a [M,K] or, with trans_a = 1, [K,M]   T
  *   b [K,N] or, with trans_b = 1, [N,K]   T
- *   c [M,N]                               T or f32; read only if beta = 1
- *   alpha: 0 means 1; TG_ZERO gives beta * c, and a and b are not read. beta: 0 or 1.
- * Each matrix may have any row stride. K = 0 gives beta * c. The gradients are products too, which
- * gemm computes: da = alpha dc op(b)^T and db = alpha op(a)^T dc.
+ *   addend [M,N]                          T, or NULL; read only if beta is not 0
+ *   c [M,N]                               T or f32; read only if beta = 1 and addend is NULL
+ *   alpha: 0 means 1; with TG_ZERO a and b are not read. beta: with addend any number, else 0 or
+ *   1.
+ * Each matrix may have any row stride. K = 0 is a product of zeros. The gradients are products too,
+ * which gemm computes: da = alpha dc op(b)^T and db = alpha op(a)^T dc.
  * Numerics: products are summed in f32 and rounded once. For subnormals in bf16 see the conventions
  * above.
  */
@@ -137,13 +140,17 @@ TG_API tg_status tg_gemm(tg_ctx *ctx, const tg_gemm_args *args);
 
 /* batched_gemm: gemm for each matrix of a batch. A batch of small products keeps all threads busy
  * where a single one of them would not.
- *   c[i] = alpha * op(a[i]) * op(b[i]) + beta * c[i]
+ *   c[i] = alpha * op(a[i]) * op(b[i]) + beta * c[i], or + beta * addend[i] if addend is given,
  *   for every index i of the leading dimensions, of which there is at least one.
  *   a [..,M,K] or, with trans_a = 1, [..,K,M]   T
  *   b [..,K,N] or, with trans_b = 1, [..,N,K]   T
- *   c [..,M,N]                                  T or f32; read only if beta = 1
+ *   addend [..,M,N]                             T, or NULL; as in gemm
+ *   c [..,M,N]                                  T or f32; read only if beta = 1 and addend is NULL
  *   alpha, beta: as in gemm.
- * The three tensors have the same leading dimensions, with any strides. A stride of 0 in a or b
+ *   symmetric: 1 says that every c[i] will be symmetric, as a a^T is, or the square of a symmetric
+ *   matrix. Then what is above the diagonal may be taken from below it instead of being computed,
+ *   which is half of the work; large products are. M = N.
+ * The tensors have the same leading dimensions, with any strides. A stride of 0 in a or b
  * uses the same matrix for several products. Heads that lie side by side in rows [B,S,H,D] are
  * passed as a view [B,H,S,D]. Rows may have any stride; the elements of a row are contiguous.
  * The gradients are as in gemm, and batched_gemm computes them. The gradient of a matrix that was

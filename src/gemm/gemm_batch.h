@@ -9,8 +9,8 @@
 
 static inline tg_gemm_args gemm_of_batch(const tg_batched_gemm_args *args)
 {
-    return (tg_gemm_args){args->a,       args->b,     args->c,   args->trans_a,
-                          args->trans_b, args->alpha, args->beta};
+    return (tg_gemm_args){args->a,       args->b,       args->addend, args->c,
+                          args->trans_a, args->trans_b, args->alpha,  args->beta};
 }
 
 /* ---- the matrices of a tensor ---- */
@@ -46,6 +46,12 @@ static inline char *gemm_data(const tg_tensor *t, int64_t index)
     return (char *)tg_data(t) + gemm_offset(t, index) * (int64_t)tg_type_size(tg_type_of(t));
 }
 
+/* What beta belongs to. */
+static inline const tg_tensor *gemm_addend(const tg_gemm_args *args)
+{
+    return args->addend ? args->addend : args->c;
+}
+
 /* ---- the sizes of all products ---- */
 
 static inline int64_t gemm_products(const tg_gemm_args *args)
@@ -63,5 +69,16 @@ static inline int64_t gemm_inner(const tg_gemm_args *args)
         return 0;
     return args->trans_a ? gemm_rows(args->a) : gemm_cols(args->a);
 }
+
+/* Products without terms: c = beta * addend. */
+void gemm_add_alone(const tg_gemm_args *args);
+
+/* ---- symmetric products ---- */
+
+typedef tg_status gemm_multiply_fn(tg_ctx *ctx, const tg_gemm_args *args);
+
+/* A batch by `multiply`; of large symmetric products, rows of blocks up to the diagonal, and what
+ * is above it from below it. `multiply` gives its memory back. */
+tg_status gemm_run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args, gemm_multiply_fn *multiply);
 
 #endif

@@ -16,6 +16,7 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker)
         const char *a, *b;
         char *c;
         const call w = gemm_block(g, i, &a, &b, &c);
+        gemm_begin_block(g, i, c);
         /* Matrices there are stored by columns: b and a change places. */
         blas->sgemm(w.trans_b ? "T" : "N", w.trans_a ? "T" : "N", &w.n, &w.m, &w.k, &one,
                     (const float *)b, &w.ld_b, (const float *)a, &w.ld_a, &beta, (float *)c,
@@ -31,7 +32,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     if (tg_reserving(ctx))
         return TG_OK;
     if (g.count == 0)
-        gemm_scale(&g);
+        gemm_add_alone(args);
     tg_parallel_for(ctx, g.count, 1, run_blocks, &g);
     return TG_OK;
 }
@@ -43,13 +44,12 @@ static int accepts(const tg_gemm_args *args)
     const call *w = &g.whole;
     const int64_t sizes = w->k | w->ld_a | w->ld_b | w->ld_c; /* m and n are those of blocks */
     return args->alpha == 1 && sizes <= INT32_MAX && gemm_plain_strides(args) &&
-           !tg_cpu_is_held() && tg_blas_find()->sgemm;
+           gemm_adds_to_c(args) && !tg_cpu_is_held() && tg_blas_find()->sgemm;
 }
 
 static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
 {
-    const tg_gemm_args all = gemm_of_batch(args);
-    return run(ctx, &all);
+    return gemm_run_batch(ctx, args, run);
 }
 
 static int accepts_batch(const tg_batched_gemm_args *args)

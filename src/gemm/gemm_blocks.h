@@ -13,7 +13,7 @@ typedef struct call {
     int64_t m, n, k, ld_a, ld_b, ld_c;
     int32_t trans_a, trans_b;
     int32_t c_type; /* tg_type */
-    float beta;
+    float beta;     /* 0, or 1: of c, where an addend is by then */
 } call;
 
 typedef struct gemm_blocks {
@@ -32,8 +32,11 @@ gemm_blocks gemm_cut(const tg_gemm_args *args);
 /* Block `index` of all, and where its operands start. */
 call gemm_block(const gemm_blocks *g, int64_t index, const char **a, const char **b, char **c);
 
-/* c = beta * c, of products without terms. */
-void gemm_scale(const gemm_blocks *g);
+/* Before the library multiplies block `index`, which begins at c: beta times the addend, if there
+ * is one, goes there. */
+void gemm_begin_block(const gemm_blocks *g, int64_t index, char *c);
+/* 0 if c is narrower than the sums, so that an addend there would be rounded twice. */
+int gemm_adds_to_c(const tg_gemm_args *args);
 
 /* 1 if row strides are those that libraries know: none shorter than a row. */
 int gemm_plain_strides(const tg_gemm_args *args);

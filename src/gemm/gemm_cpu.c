@@ -67,7 +67,7 @@ static void store_part(const task *t, int64_t i, int64_t j, int64_t rows, int64_
             const int64_t n = min64(cols - v * VL, VL);
             vf x = sum[r][v];
             if (t->from.data)
-                x += v_load_n(t->from.type, at(&t->from, i + r, j), v * VL, n, 0.0f);
+                x += addend_at(&t->from, at(&t->from, i + r, j), v * VL, n);
             v_store_n(t->to.type, at(&t->to, i + r, j), v * VL, n, x);
         }
 }
@@ -98,7 +98,7 @@ static void tile(const task *t, const float *a, const float *b, lines *ahead, in
     }
     const vf alpha = v_set(g->whole.alpha);
     if (rows == MR && cols == NR && t->to.type == EL_F32 &&
-        (!t->from.data || t->from.type == EL_F32)) {
+        (!t->from.data || (t->from.type == EL_F32 && t->from.factor == 1.0f))) {
 #pragma GCC unroll 16
         for (int r = 0; r < MR; r++)
 #pragma GCC unroll 4
@@ -220,17 +220,8 @@ static tg_status run_products(tg_ctx *ctx, batch *all)
     if (tg_reserving(ctx))
         return TG_OK;
     multiply_products(ctx, all->args, alone, multiply, all);
+    tg_workspace_free(ctx, all->memory);
     return TG_OK;
-}
-
-/* k = 0, or alpha = 0 */
-static void clear(const tg_gemm_args *args)
-{
-    const int64_t m = gemm_rows(args->c), products = gemm_products(args);
-    for (int64_t i = 0; i < products * m; i++) {
-        const matrix c = matrix_of(args->c, 0, i / m);
-        memset((char *)element(&c, i % m, 0), 0, (size_t)(gemm_cols(args->c) * el_size(c.type)));
-    }
 }
 
 /* ---- the implementations ---- */
@@ -243,15 +234,14 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     all.sizes.whole = gemm_product_of(args, ctx, 0);
     if (all.sizes.whole.k > 0)
         return run_products(ctx, &all);
-    if (args->beta == 0 && !tg_reserving(ctx))
-        clear(args);
+    if (!tg_reserving(ctx))
+        gemm_add_alone(args);
     return TG_OK;
 }
 
 static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
 {
-    const tg_gemm_args all = gemm_of_batch(args);
-    return run(ctx, &all);
+    return gemm_run_batch(ctx, args, run);
 }
 
 TG_CPU_IMPLS(gemm) = {

@@ -42,11 +42,11 @@ SIMD_INLINE matrix matrix_of(const tg_tensor *t, int64_t trans, int64_t index)
     return (matrix){gemm_data(t, index), (el)tg_el(tg_type_of(t)), trans != 0, gemm_stride(t)};
 }
 
-/* One product of a call: c = alpha a b + beta c. */
+/* One product of a call: c = alpha a b + beta addend. */
 typedef struct gemm_product {
     tg_ctx *ctx; /* whose threads share it; NULL: this one does it */
     int64_t m, n, k;
-    matrix a, b, c;
+    matrix a, b, c, addend; /* addend: c itself, unless there is another */
     float alpha, beta;
 } gemm_product;
 
@@ -59,6 +59,7 @@ static inline gemm_product gemm_product_of(const tg_gemm_args *args, tg_ctx *ctx
                           .a = matrix_of(args->a, args->trans_a, index),
                           .b = matrix_of(args->b, args->trans_b, index),
                           .c = matrix_of(args->c, 0, index),
+                          .addend = matrix_of(gemm_addend(args), 0, index),
                           .alpha = (float)args->alpha,
                           .beta = (float)args->beta};
 }
@@ -124,11 +125,13 @@ static inline void multiply_products(tg_ctx *ctx, const tg_gemm_args *args, int 
             multiply(batch, ctx, i, 0);
 }
 
-/* Where a step's results come from and go to: c, or sums between the steps along k. */
+/* Where a step's results come from and go to: the addend or c, or sums between the steps
+ * along k. */
 typedef struct place {
     char *data; /* of result (i0, j0); NULL: nowhere */
     el type;
     int64_t ld;
+    float factor; /* of what comes from there */
 } place;
 
 /* Of a step that begins at result (i0, j0) and is the first, or the last, of these results: where
@@ -140,14 +143,26 @@ typedef struct places {
 static inline places places_of(const gemm_product *p, float *sums, int64_t i0, int64_t j0,
                                int64_t nb, int first, int last)
 {
-    const place none = {0}, c = {(char *)element(&p->c, i0, j0), p->c.type, p->c.ld};
-    const place between = sums ? (place){(char *)sums, EL_F32, nb} : c;
-    return (places){first ? p->beta != 0.0f ? c : none : between, last ? c : between};
+    const place none = {0}, c = {(char *)element(&p->c, i0, j0), p->c.type, p->c.ld, 1};
+    const place addend = {(char *)element(&p->addend, i0, j0), p->addend.type, p->addend.ld,
+                          p->beta};
+    const place between = sums ? (place){(char *)sums, EL_F32, nb, 1} : c;
+    return (places){first ? p->beta != 0.0f ? addend : none : between, last ? c : between};
 }
 
 SIMD_INLINE char *at(const place *p, int64_t i, int64_t j)
 {
     return p->data + (i * p->ld + j) * el_size(p->type);
+}
+
+/* n elements of what results come from, at element i of a row. The factor is a branch so that a sum
+ * without one is a single operation on its product. */
+SIMD_INLINE vf addend_at(const place *p, const char *row, int64_t i, int64_t n)
+{
+    vf x = v_load_n(p->type, row, i, n, 0.0f);
+    if (p->factor != 1.0f)
+        x *= v_set(p->factor);
+    return x;
 }
 
 #endif

@@ -75,6 +75,7 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker)
         const char *a, *b;
         char *c;
         const call w = gemm_block(&g->blocks, n, &a, &b, &c);
+        gemm_begin_block(&g->blocks, n, c);
         if (!g->run_block(g, &w, a, b, c, worker)) /* no case: oneDNN finds memory */
             plain_block(g, &w, a, b, c);           /* no case: as above */
     }
@@ -227,7 +228,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     if (tg_reserving(ctx))
         return TG_OK;
     if (g.blocks.count == 0)
-        gemm_scale(&g.blocks);
+        gemm_add_alone(args);
     tg_parallel_for(ctx, g.blocks.count, 1, run_blocks, &g);
     return TG_OK;
 }
@@ -247,7 +248,7 @@ static int breaks_tiles(const tg_gemm_args *args)
 
 static int accepts(const tg_gemm_args *args)
 {
-    if (args->alpha != 1 || !gemm_isa_takes(tg_type_of(args->a)))
+    if (args->alpha != 1 || !gemm_isa_takes(tg_type_of(args->a)) || !gemm_adds_to_c(args))
         return 0;
     return gemm_plain_strides(args) && !breaks_tiles(args);
 }
@@ -255,7 +256,8 @@ static int accepts(const tg_gemm_args *args)
 static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
 {
     const tg_gemm_args all = gemm_of_batch(args);
-    return run(ctx, &all);
+    /* bf16 is not cut once more: breaks_tiles() */
+    return tg_type_of(args->a) == TG_BF16 ? run(ctx, &all) : gemm_run_batch(ctx, args, run);
 }
 
 /* A call of oneDNN takes longer than the portable kernel needs for a tiny product, unless that has

@@ -5,6 +5,8 @@
 
 static tg_tensor *matrix_of(view *v, const tg_tensor *t, int64_t index)
 {
+    if (!t)
+        return NULL;
     set_view(v, gemm_data(t, index), tg_type_of(t), gemm_rows(t), gemm_cols(t), gemm_stride(t));
     return beside(v, t);
 }
@@ -12,10 +14,11 @@ static tg_tensor *matrix_of(view *v, const tg_tensor *t, int64_t index)
 static tg_status multiply(tg_ctx *ctx, const tg_gemm_args *all, int64_t products)
 {
     for (int64_t i = 0; i < products; i++) {
-        view a, b, c;
+        view a, b, addend, c;
         tg_gemm_args one = *all;
         one.a = matrix_of(&a, all->a, i);
         one.b = matrix_of(&b, all->b, i);
+        one.addend = matrix_of(&addend, all->addend, i);
         one.c = matrix_of(&c, all->c, i);
         one.alpha = TG_VALUE(all->alpha);
         TG_TRY(tg_gemm(ctx, &one));

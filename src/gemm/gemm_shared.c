@@ -19,6 +19,11 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 call gemm_block(const gemm_blocks *g, int64_t index, const char **a, const char **b, char **c)
 {
     const call *w = &g->whole;
@@ -28,8 +33,8 @@ call gemm_block(const gemm_blocks *g, int64_t index, const char **a, const char 
     *b = gemm_data(g->args->b, product) + (w->trans_b ? j * w->ld_b : j) * g->size;
     *c = gemm_data(g->args->c, product) + (i * w->ld_c + j) * g->c_size;
     call block = *w;
-    block.m = w->m - i < g->rows ? w->m - i : g->rows;
-    block.n = w->n - j < g->cols ? w->n - j : g->cols;
+    block.m = min64(g->rows, w->m - i);
+    block.n = min64(g->cols, w->n - j);
     return block;
 }
 
@@ -86,7 +91,7 @@ gemm_blocks gemm_cut(const tg_gemm_args *args)
                                .trans_a = (int32_t)args->trans_a,
                                .trans_b = (int32_t)args->trans_b,
                                .c_type = c_type,
-                               .beta = (float)args->beta},
+                               .beta = args->beta != 0},
                      .products = gemm_products(args),
                      .size = (int64_t)tg_type_size(type),
                      .c_size = (int64_t)tg_type_size(c_type),
@@ -96,13 +101,46 @@ gemm_blocks gemm_cut(const tg_gemm_args *args)
     return g;
 }
 
-void gemm_scale(const gemm_blocks *g)
+int gemm_adds_to_c(const tg_gemm_args *args)
 {
-    if (g->whole.n == 0 || g->whole.beta != 0) /* without columns c may have no memory */
+    return !args->addend || args->beta == 0 || tg_type_of(args->c) == TG_F32;
+}
+
+void gemm_begin_block(const gemm_blocks *g, int64_t index, char *c)
+{
+    const tg_gemm_args *args = g->args;
+    const tg_tensor *from = args->addend;
+    if (!from || args->beta == 0)
         return;
-    for (int64_t i = 0; i < g->products * g->whole.m; i++) {
-        char *c = gemm_data(g->args->c, i / g->whole.m);
-        memset(c + i % g->whole.m * g->whole.ld_c * g->c_size, 0, (size_t)(g->whole.n * g->c_size));
+    const int64_t product = index / (g->down * g->across);
+    const int64_t i0 = index % g->down * g->rows, j0 = index / g->down % g->across * g->cols;
+    const int64_t rows = min64(g->rows, g->whole.m - i0), cols = min64(g->cols, g->whole.n - j0);
+    const char *data = gemm_data(from, product);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            ((float *)c)[i * g->whole.ld_c + j] =
+                (float)(args->beta *
+                        tg_get(data, tg_type_of(from), (i0 + i) * gemm_stride(from) + j0 + j));
+}
+
+void gemm_add_alone(const tg_gemm_args *args)
+{
+    const int64_t m = gemm_rows(args->c), n = gemm_cols(args->c);
+    const tg_tensor *from = args->addend, *c = args->c;
+    if (n == 0 || (args->beta != 0 && !from)) /* without columns c may have no memory */
+        return;
+    for (int64_t i = 0; i < gemm_products(args) * m; i++) {
+        const int64_t row = i % m * gemm_stride(c);
+        char *to = gemm_data(c, i / m);
+        if (args->beta == 0) {
+            const int64_t size = (int64_t)tg_type_size(tg_type_of(c));
+            memset(to + row * size, 0, (size_t)(n * size));
+            continue;
+        }
+        const char *data = gemm_data(from, i / m);
+        for (int64_t j = 0; j < n; j++)
+            tg_set(to, tg_type_of(c), row + j,
+                   args->beta * tg_get(data, tg_type_of(from), i % m * gemm_stride(from) + j));
     }
 }
 

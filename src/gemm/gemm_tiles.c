@@ -146,8 +146,10 @@ static tg_status run_products(tg_ctx *ctx, batch *all)
         return TG_ENOMEM;
     if (tg_reserving(ctx))
         return TG_OK;
-    all->memory += -(uintptr_t)all->memory % LINE;
+    char *const taken = all->memory;
+    all->memory += -(uintptr_t)taken % LINE;
     multiply_products(ctx, all->args, alone, multiply, all);
+    tg_workspace_free(ctx, taken);
     return TG_OK;
 }
 
@@ -164,8 +166,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
 
 static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
 {
-    const tg_gemm_args all = gemm_of_batch(args);
-    return run(ctx, &all);
+    return gemm_run_batch(ctx, args, run);
 }
 
 /* Products that fill tiles. */

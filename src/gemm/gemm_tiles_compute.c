@@ -24,7 +24,7 @@ SIMD_INLINE void write_row(el e, const task *t, const block *b, int64_t cols, in
         const int64_t n = min64(cols - v * SIDE, SIDE);
         vf x = alpha * v_load(EL_F32, sums, v * SUMS / 4);
         if (t->from.data)
-            x += v_load_n(t->from.type, at(&t->from, b->i + r, b->j), v * SIDE, n, 0.0f);
+            x += addend_at(&t->from, at(&t->from, b->i + r, b->j), v * SIDE, n);
         if (n == SIDE)
             v_store(e, to, v * SIDE, x);
         else

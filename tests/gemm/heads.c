@@ -114,7 +114,10 @@ static void check_messages(tg_ctx *ctx)
                   "batched_gemm: c is [2,3,4], expected [2,3,5]: 5 is dimension 1 of b");
     check_message(ctx,
                   &(tg_batched_gemm_args){.a = &a, .b = &b, .c = &fits, .trans_b = 1, .beta = 2},
-                  "batched_gemm: beta is 2, expected 0 or 1");
+                  "batched_gemm: beta is 2, expected 0 or 1 without addend");
+    check_message(
+        ctx, &(tg_batched_gemm_args){.a = &a, .b = &b, .c = &fits, .trans_b = 1, .symmetric = 1},
+        "batched_gemm: symmetric is 1 but c has 3 rows and 5 columns, expected as many");
 }
 
 int main(void)

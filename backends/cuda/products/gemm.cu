@@ -21,7 +21,8 @@ struct gemm_operand {
 struct gemm_problem {
     gemm_operand a, b;
     char *c;
-    int64_t m, n, k, c_stride, tiles_n;
+    const char *addend; /* NULL: c */
+    int64_t m, n, k, c_stride, addend_stride, tiles_n;
     float alpha, beta;
 };
 
@@ -71,9 +72,14 @@ __global__ void __launch_bounds__(GEMM_THREADS) gemm_kernel(const gemm_problem p
             if (r >= p.m || s >= p.n)
                 continue;
             C *to = (C *)p.c + r * p.c_stride + s;
-            /* without alpha the product is 0, without beta c is not read */
+            /* without alpha the product is 0, without beta nothing is read */
             const float product = p.alpha != 0 ? p.alpha * sum[i][j] : 0;
-            put(to, p.beta != 0 ? product + get(to) : product);
+            if (p.beta == 0)
+                put(to, product);
+            else if (p.addend)
+                put(to, product + p.beta * get((const T *)p.addend + r * p.addend_stride + s));
+            else
+                put(to, product + get(to));
         }
 }
 
@@ -96,6 +102,8 @@ tg_status cuda_gemm(tg_ctx *ctx, const tg_gemm_args *args)
     p.n = args->c->shape[1];
     p.k = args->alpha != 0 ? gemm_inner(args) : 0;
     p.c_stride = stride_of(args->c);
+    p.addend = data_of(args->addend);
+    p.addend_stride = args->addend ? stride_of(args->addend) : 0;
     p.tiles_n = ceil_div(p.n, GEMM_TILE);
     p.alpha = (float)args->alpha;
     p.beta = (float)args->beta;

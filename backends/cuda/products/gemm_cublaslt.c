@@ -47,6 +47,13 @@ static int is_moderate(double alpha)
     return fabs(alpha) >= 0x1p-32 && fabs(alpha) <= 0x1p32;
 }
 
+/* It adds what is of c's type. */
+static int takes_addend(const tg_gemm_args *args)
+{
+    const tg_tensor *addend = gemm_addend(args);
+    return takes(addend) && tg_type_of(addend) == tg_type_of(args->c);
+}
+
 /* What cuBLASLt takes for products of fewer terms than tensor cores take in a step rounds them to
  * 16 bits twice. What it takes for a few rows, columns or terms does so before it adds beta c, so
  * that sums which cancel lose their digits. */
@@ -64,7 +71,7 @@ static int rounds_once(const tg_gemm_args *args)
 int cuda_gemm_cublaslt_accepts(const tg_gemm_args *args)
 {
     return is_moderate(args->alpha) && gemm_inner(args) > 0 && takes(args->a) && takes(args->b) &&
-           takes(args->c) && rounds_once(args) && gemm_cublaslt_is_there();
+           takes(args->c) && takes_addend(args) && rounds_once(args) && gemm_cublaslt_is_there();
 }
 
 int cuda_batched_gemm_cublaslt_accepts(const tg_batched_gemm_args *args)
@@ -84,6 +91,7 @@ static gemm_shape shape_of(const tg_gemm_args *args, int card)
     s.a_ld = matrix_stride(args->a);
     s.b_ld = matrix_stride(args->b);
     s.c_ld = matrix_stride(args->c);
+    s.addend_ld = matrix_stride(gemm_addend(args));
     s.card = card;
     s.type = tg_type_of(args->a);
     s.c_type = tg_type_of(args->c);
@@ -92,6 +100,8 @@ static gemm_shape shape_of(const tg_gemm_args *args, int card)
     s.a_aligned = aligned(args->a);
     s.b_aligned = aligned(args->b);
     s.c_aligned = aligned(args->c);
+    s.addend_aligned = aligned(gemm_addend(args));
+    s.adds = args->beta != 0;
     return s;
 }
 
@@ -110,8 +120,9 @@ static int run_series(const gemm_plan *p, const cuda_call *call, const tg_gemm_a
     const float alpha = (float)args->alpha, beta = (float)args->beta;
     const int first = first_in_series(args);
     const char *a = series_at(args->a, first, index), *b = series_at(args->b, first, index);
+    const char *addend = series_at(gemm_addend(args), first, index);
     char *c = series_at(args->c, first, index);
-    return gemm_plan_run(p, which, alpha, a, b, beta, c, workspace, call->stream);
+    return gemm_plan_run(p, which, alpha, a, b, beta, addend, c, workspace, call->stream);
 }
 
 static int run(const gemm_plan *p, const cuda_call *call, const tg_gemm_args *args, int which,
@@ -151,7 +162,7 @@ static int can_time(const gemm_plan *p, const cuda_call *call, const tg_gemm_arg
 {
     const double least = 1e9;
     enum cudaStreamCaptureStatus capture;
-    return !p->timed && p->count > 1 && args->beta == 0 &&
+    return !p->timed && p->count > 1 && (args->beta == 0 || args->addend) &&
            2.0 * (double)p->of.series.count * (double)p->of.m * (double)p->of.n * (double)p->of.k >=
                least &&
            cudaStreamIsCapturing(call->stream, &capture) == cudaSuccess &&

@@ -9,10 +9,11 @@ enum { GEMM_SUGGESTIONS = 8 };
 
 /* A product, as far as its plan depends on it. */
 typedef struct gemm_shape {
-    int64_t m, n, k, a_ld, b_ld, c_ld; /* of rows, as the operator has them */
+    int64_t m, n, k, a_ld, b_ld, c_ld, addend_ld; /* of rows, as the operator has them */
     gemm_series series;
     int32_t card, type, c_type, trans_a, trans_b;
-    uint32_t a_aligned, b_aligned, c_aligned; /* bytes, a power of two */
+    uint32_t a_aligned, b_aligned, c_aligned, addend_aligned; /* bytes, a power of two */
+    int32_t adds;                                             /* beta is not 0 */
 } gemm_shape;
 
 /* What was found for a shape. */
@@ -21,7 +22,7 @@ typedef struct gemm_plan {
     int made, usable, timed;
     int own; /* our own kernel was faster than all that was found */
     cublaslt_desc desc;
-    cublaslt_layout a, b, c;
+    cublaslt_layout a, b, c, addend;
     int count, taken; /* of what was found */
     cublaslt_found found[GEMM_SUGGESTIONS];
     size_t workspace; /* bytes that those of them need that may be taken */
@@ -35,8 +36,8 @@ gemm_plan *gemm_plan_of(const gemm_shape *s);
 int gemm_plan_allows(const gemm_plan *p, int which);
 /* Into how many parts the first suggestion cuts k; UINT32_MAX: it does not tell. */
 uint32_t gemm_plan_splits(const gemm_plan *p);
-/* c = alpha a b + beta c by suggestion `which`: an error of cuBLASLt, or CUBLASLT_OK. */
+/* c = alpha a b + beta addend by suggestion `which`: an error of cuBLASLt, or CUBLASLT_OK. */
 int gemm_plan_run(const gemm_plan *p, int which, float alpha, const void *a, const void *b,
-                  float beta, void *c, void *workspace, cudaStream_t stream);
+                  float beta, const void *addend, void *c, void *workspace, cudaStream_t stream);
 
 #endif

@@ -33,8 +33,8 @@ static void forget(gemm_plan *p)
 {
     if (p->desc)
         lt.cublasLtMatmulDescDestroy(p->desc);
-    cublaslt_layout *const layouts[] = {&p->a, &p->b, &p->c};
-    for (int i = 0; i < 3; i++)
+    cublaslt_layout *const layouts[] = {&p->a, &p->b, &p->c, &p->addend};
+    for (int i = 0; i < 4; i++)
         if (*layouts[i])
             lt.cublasLtMatrixLayoutDestroy(*layouts[i]);
     memset(p, 0, sizeof *p);
@@ -79,7 +79,9 @@ static int describe(gemm_plan *p)
                        all->count, all->a_step) &&
            make_layout(&p->b, s->type, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, s->b_ld,
                        all->count, all->b_step) &&
-           make_layout(&p->c, s->c_type, s->m, s->n, s->c_ld, all->count, all->c_step);
+           make_layout(&p->c, s->c_type, s->m, s->n, s->c_ld, all->count, all->c_step) &&
+           make_layout(&p->addend, s->c_type, s->m, s->n, s->addend_ld, all->count,
+                       all->addend_step);
 }
 
 static int wish(cublaslt_preference preference, int attribute, const void *value, size_t size)
@@ -96,7 +98,7 @@ static int find_algorithm(gemm_plan *p)
         p->of.c_type == TG_F32 ? CUBLASLT_REDUCTION_COMPUTE_TYPE | CUBLASLT_REDUCTION_OUTPUT_TYPE
                                : CUBLASLT_REDUCTION_COMPUTE_TYPE;
     /* of cuBLASLt's A and B, which are b and a, and of C and D */
-    const uint32_t aligned[4] = {p->of.b_aligned, p->of.a_aligned, p->of.c_aligned,
+    const uint32_t aligned[4] = {p->of.b_aligned, p->of.a_aligned, p->of.addend_aligned,
                                  p->of.c_aligned};
     cublaslt_preference preference;
     if (lt.cublasLtMatmulPreferenceCreate(&preference) != CUBLASLT_OK)
@@ -106,9 +108,9 @@ static int find_algorithm(gemm_plan *p)
     for (int i = 0; i < 4 && ok; i++)
         ok = wish(preference, CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES + i, &aligned[i],
                   sizeof aligned[i]);
-    ok = ok && lt.cublasLtMatmulAlgoGetHeuristic(handles[p->of.card], p->desc, p->b, p->a, p->c,
-                                                 p->c, preference, GEMM_SUGGESTIONS, p->found,
-                                                 &p->count) == CUBLASLT_OK;
+    ok = ok && lt.cublasLtMatmulAlgoGetHeuristic(handles[p->of.card], p->desc, p->b, p->a,
+                                                 p->addend, p->c, preference, GEMM_SUGGESTIONS,
+                                                 p->found, &p->count) == CUBLASLT_OK;
     lt.cublasLtMatmulPreferenceDestroy(preference);
     return ok && p->count > 0 && p->found[0].status == CUBLASLT_OK;
 }
@@ -177,8 +179,9 @@ uint32_t gemm_plan_splits(const gemm_plan *p)
 }
 
 int gemm_plan_run(const gemm_plan *p, int which, float alpha, const void *a, const void *b,
-                  float beta, void *c, void *workspace, cudaStream_t stream)
+                  float beta, const void *addend, void *c, void *workspace, cudaStream_t stream)
 {
-    return lt.cublasLtMatmul(handles[p->of.card], p->desc, &alpha, b, p->b, a, p->a, &beta, c, p->c,
-                             c, p->c, &p->found[which].algo, workspace, p->workspace, stream);
+    return lt.cublasLtMatmul(handles[p->of.card], p->desc, &alpha, b, p->b, a, p->a, &beta, addend,
+                             p->addend, c, p->c, &p->found[which].algo, workspace, p->workspace,
+                             stream);
 }

@@ -7,14 +7,14 @@
 #include "gemm.h"
 
 typedef struct gemm_series {
-    int64_t count;                  /* products of one series */
-    int64_t a_step, b_step, c_step; /* distances, in elements */
+    int64_t count;                               /* products of one series */
+    int64_t a_step, b_step, c_step, addend_step; /* distances, in elements */
 } gemm_series;
 
 static inline tg_gemm_args gemm_of_batch(const tg_batched_gemm_args *args)
 {
-    const tg_gemm_args all = {args->a,       args->b,     args->c,   args->trans_a,
-                              args->trans_b, args->alpha, args->beta};
+    const tg_gemm_args all = {args->a,       args->b,       args->addend, args->c,
+                              args->trans_a, args->trans_b, args->alpha,  args->beta};
     return all;
 }
 
@@ -45,7 +45,7 @@ static inline int first_in_series(const tg_gemm_args *args)
     if (dim > 0)
         dim--;
     while (dim > 0 && is_even(args->a, dim - 1) && is_even(args->b, dim - 1) &&
-           is_even(args->c, dim - 1))
+           is_even(args->c, dim - 1) && is_even(gemm_addend(args), dim - 1))
         dim--;
     return dim;
 }
@@ -53,13 +53,14 @@ static inline int first_in_series(const tg_gemm_args *args)
 static inline gemm_series series_of(const tg_gemm_args *args)
 {
     const int last = args->c->ndim - 3;
-    gemm_series s = {1, 0, 0, 0};
+    gemm_series s = {1, 0, 0, 0, 0};
     for (int i = first_in_series(args); i <= last; i++)
         s.count *= args->c->shape[i];
     if (s.count > 1) {
         s.a_step = tg_stride(args->a, last);
         s.b_step = tg_stride(args->b, last);
         s.c_step = tg_stride(args->c, last);
+        s.addend_step = tg_stride(gemm_addend(args), last);
     }
     return s;
 }

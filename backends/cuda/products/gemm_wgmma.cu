@@ -14,7 +14,7 @@ static bool takes(const tg_tensor *t)
 
 int cuda_gemm_wgmma_accepts(const tg_gemm_args *args)
 {
-    const bool adds = args->beta == 1 && tg_type_of(args->c) == TG_F32;
+    const bool adds = args->beta == 1 && !args->addend && tg_type_of(args->c) == TG_F32;
     return tg_type_of(args->a) != TG_F32 && !(args->trans_a && args->trans_b) && args->alpha != 0 &&
            (args->beta == 0 || adds) && takes(args->a) && takes(args->b) && takes(args->c);
 }

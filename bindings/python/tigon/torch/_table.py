@@ -13,7 +13,7 @@ SHARED = {"fused_add_rms_norm": {"residual": "dx"}}
 # Options that are about gradients that are accumulated or scaled, which autograd does itself, and of slices of a vocabulary,
 # whose losses are no losses by themselves (parallel.py).
 _SLICE = {"vocab_start", "vocab_size"}
-LEFT_OUT = {"gemm": {"beta"}, "batched_gemm": {"beta"}, "cross_entropy": {"grad_scale"} | _SLICE, "softmax_jsd": {"grad_scale"},
+LEFT_OUT = {"gemm": {"beta", "addend"}, "batched_gemm": {"beta", "addend"}, "cross_entropy": {"grad_scale"} | _SLICE, "softmax_jsd": {"grad_scale"},
             "softmax_kl_div": {"grad_scale"},
             "softmax_logp": {"grad_scale"} | _SLICE, "fused_linear_cross_entropy": _SLICE, "fused_linear_logp": _SLICE}
 # The output whose first size no input tells, the input of forward that has it, and what follows it in the shape of dy.
