@@ -950,6 +950,61 @@ tg_multi_token_attention_backward(tg_ctx *ctx, const tg_multi_token_attention_ba
  */
 TG_API tg_status tg_adamw(tg_ctx *ctx, const tg_adamw_args *args);
 
+enum { TG_MUON_ORIGINAL = 0, TG_MUON_MATCH_RMS_ADAMW = 1 };
+
+/* muon: one step of Muon with decoupled weight decay, in place, for each matrix of a batch.
+ *   u = muon_momentum of grad and m;  x = newton_schulz of u;  param = muon_update by x.
+ *   param [..,M,N] T; master f32, or NULL: if given, the parameters live in it and param is them,
+ *   rounded to T. grad, m T or f32. All have the same shape, and any strides. There is at least a
+ *   matrix, whose rows are contiguous; matrices that are not compact are copied.
+ *   adjust: the update's factor. TG_MUON_ORIGINAL: sqrt(max(1, M / N)). TG_MUON_MATCH_RMS_ADAMW:
+ *   0.2 sqrt(max(M, N)).
+ *   lr, weight_decay: 0 is 0. Other arguments: see the three operators, of whose calls it consists.
+ * Numerics: u and x are of type T, and so are the factors of products, whose sums are f32. Of
+ *   parameters in f32 that are to be orthogonalised in bf16, param is bf16, and master holds them.
+ * Workspace: of at most 2^24 parameters in the host's memory, 2^26 in a device's, or of one matrix
+ *   if that is larger, three times as many elements of T, and two of the products of a matrix by
+ *   its transpose.
+ * Source: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; match_rms_adamw: Liu et
+ *   al. 2025, arXiv:2502.16982; as in torch.optim.Muon.
+ */
+TG_API tg_status tg_muon(tg_ctx *ctx, const tg_muon_args *args);
+
+/* muon_momentum: the momentum of Muon, and what is to be orthogonalised.
+ *   g = grad * grad_scale * min(1, max_norm / n);  m = momentum m + (1 - momentum) g
+ *   update = momentum m + (1 - momentum) g (Nesterov's), or, with plain = 1, m
+ *   grad, m T or f32; update T. All have the same shape. They should be compact; others are copied.
+ *   grad_squares, max_norm, grad_scale: as in adamw. If grad_squares is not finite, m stays as it
+ *   is and update is 0.
+ *   momentum: 0 means 0.95; from 0 to 1.
+ * Numerics: f32, one rounding of m and of update each.
+ */
+TG_API tg_status tg_muon_momentum(tg_ctx *ctx, const tg_muon_momentum_args *args);
+
+/* muon_update: the step of Muon by an update that is orthogonal.
+ *   param = param (1 - lr weight_decay) - lr factor update
+ *   param, update T; master f32, or NULL: if given, the parameters live in it and param is them,
+ *   rounded to T. All have the same shape. They should be compact; others are copied.
+ *   grad_squares: as in adamw; if it is not finite, the call changes nothing.
+ *   factor: 0 means 1. lr, weight_decay: 0 is 0.
+ * Numerics: f32.
+ */
+TG_API tg_status tg_muon_update(tg_ctx *ctx, const tg_muon_update_args *args);
+
+/* newton_schulz: matrices with the singular vectors of x, whose singular values have come near 1.
+ *   y_0 = x / sqrt(|x|^2 + eps^2), |x|^2 the sum of the squares of the matrix;  `steps` times:
+ *   G = y_i y_i^T,  y_{i+1} = a y_i + (b G + c G^2) y_i
+ *   or, of a matrix of more rows than columns, G = y_i^T y_i, y_{i+1} = a y_i + y_i (b G + c G^2).
+ *   x, y [..,M,N] T, compact; others are copied.
+ *   eps: 0 means 1e-7; larger than 0. steps: 0 means 5; from 1 to 100. a, b, c: 0 means 3.4445,
+ *   -4.775, 2.0315; TG_ZERO is 0.
+ * Numerics: y_i, G and b G + c G^2 are rounded to T; sums are f32. Singular values of x that are
+ *   small beside its norm grow by a in each step, and so do roundings in their directions.
+ * Workspace: as many elements of T as x has, and two of the products of x by its transpose. The
+ *   operator consists of calls of rms_norm and batched_gemm.
+ */
+TG_API tg_status tg_newton_schulz(tg_ctx *ctx, const tg_newton_schulz_args *args);
+
 /* kl_div: Kullback-Leibler divergence of log-probabilities from a target distribution.
  *   With y = y_pred and t = y_true, for each element
  *     d = t (log(max(t, eps)) - y),   log_target = 1: d = exp(t) (t - y).

@@ -1,5 +1,5 @@
-/* src/gemm/gemm_symmetric.c - products that their caller knows to be symmetric: what is on and below
- * the diagonal is computed, in rows of blocks, and the rest is copied from there. */
+/* src/gemm/gemm_symmetric.c - products that their caller knows to be symmetric: what is on and
+ * below the diagonal is computed, in rows of blocks, and the rest is copied from there. */
 #include "core/parts.h"
 #include "gemm_batch.h"
 

@@ -4,74 +4,24 @@
  * read on the card. */
 #include <math.h>
 
-#include "rows/elements.cuh"
+#include "optimizer.cuh"
 
 struct adamw_args {
     char *param, *grad;
-    float *master, *m, *v;     /* master NULL: the parameters themselves */
-    const float *grad_squares; /* NULL: the gradients are neither clipped nor looked at */
+    float *master, *m, *v; /* master NULL: the parameters themselves */
+    clipping clip;
     int64_t n;
     int grad_f32;
-    float beta1, beta2, rest1, rest2, eps, grad_scale, max_norm;
+    float beta1, beta2, rest1, rest2, eps;
     float keep, rate, correct1,
         correct2; /* 1 - lr weight_decay, lr, 1 - beta1^step, 1 - beta2^step */
 };
 
-enum { ADAMW_THREADS = 256, FOUR = V<float> };
-
-/* Four elements of T or of f32. */
-template <class T>
-__device__ __forceinline__ static void load_four(const char *p, int64_t j, int64_t left,
-                                                 float (&x)[FOUR])
-{
-    const T *const at = (const T *)p + j;
-    if constexpr (sizeof(T) == 4) {
-        widen<float>(load((const float *)at, left), x);
-    } else if (left >= FOUR && (uintptr_t)at % 8 == 0) {
-        const uint2 raw = *(const uint2 *)at;
-        const float2 low = widen_pair<T>(raw.x), high = widen_pair<T>(raw.y);
-        x[0] = low.x;
-        x[1] = low.y;
-        x[2] = high.x;
-        x[3] = high.y;
-    } else {
-#pragma unroll
-        for (int i = 0; i < FOUR; i++)
-            x[i] = i < left ? get(at + i) : 0;
-    }
-}
-
-template <class T>
-__device__ __forceinline__ static void store_four(char *p, int64_t j, int64_t left,
-                                                  const float (&x)[FOUR])
-{
-    T *const at = (T *)p + j;
-    if constexpr (sizeof(T) == 4) {
-        store((float *)at, left, narrow<float>(x));
-    } else if (left >= FOUR && (uintptr_t)at % 8 == 0) {
-        *(uint2 *)at = make_uint2(narrow_pair<T>(x[0], x[1]), narrow_pair<T>(x[2], x[3]));
-    } else {
-#pragma unroll
-        for (int i = 0; i < FOUR; i++)
-            if (i < left)
-                put(at + i, x[i]);
-    }
-}
-
-/* What gradients are multiplied with; NaN where their norm is not finite. */
-__device__ __forceinline__ static float scale_of(const adamw_args &a)
-{
-    if (!a.grad_squares)
-        return a.grad_scale;
-    const float squares = __ldg(a.grad_squares), norm = fabsf(a.grad_scale) * sqrtf(squares);
-    if (!isfinite(squares))
-        return NAN;
-    return a.max_norm > 0 && norm > a.max_norm ? a.grad_scale * (a.max_norm / norm) : a.grad_scale;
-}
+enum { ADAMW_THREADS = 256 };
 
 template <class T> __global__ void __launch_bounds__(ADAMW_THREADS) adamw_kernel(const adamw_args a)
 {
-    const float scale = scale_of(a);
+    const float scale = scale_of(a.clip);
     if (isnan(scale))
         return;
     const int64_t step = (int64_t)gridDim.x * ADAMW_THREADS * FOUR;
@@ -123,9 +73,8 @@ tg_status cuda_adamw(tg_ctx *ctx, const tg_adamw_args *args)
     a.rest1 = (float)(1 - args->beta1);
     a.rest2 = (float)(1 - args->beta2);
     a.eps = (float)args->eps;
-    a.grad_scale = (float)args->grad_scale;
-    a.grad_squares = (const float *)data_of(args->grad_squares);
-    a.max_norm = (float)args->max_norm;
+    a.clip = {(const float *)data_of(args->grad_squares), (float)args->grad_scale,
+              (float)args->max_norm};
     a.keep = (float)(1 - args->lr * args->weight_decay);
     a.rate = (float)args->lr;
     a.correct1 = (float)(1 - pow(args->beta1, (double)args->step));

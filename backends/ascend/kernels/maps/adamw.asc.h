@@ -37,7 +37,7 @@ ASC_KERNEL ASC_NAME(adamw)(ASC_PARAMS(ADAMW))
     const int64_t grad_at_all = ASC_16BIT && grad_f32 ? grad_wide_at : grad_at;
     adamw_numbers by;
     int slot = 0;
-    if (!adamw_begin(&by, grad_squares, asc_f32(scale), asc_f32(limit), asc_f32(max_norm)))
+    if (!asc_clipping_of(&by.clip, grad_squares, asc_f32(scale), asc_f32(limit), asc_f32(max_norm)))
         return;
     by.beta1 = asc_f32(beta1);
     by.rest1 = asc_f32(rest1);
