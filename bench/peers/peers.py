@@ -134,7 +134,7 @@ def main() -> None:
             lines += measure(allocator, args, ops, file)
     results = Results(lines)
     if not results.cells:
-        sys.exit("nothing to measure: adamw has only the mode full")
+        sys.exit("nothing to measure: adamw and muon have only the mode full")
     page.write_text(markdown(results))
     print(f"{time.monotonic() - begin:.0f} s; {records}, {page}")
     if "full" in args.modes and "large" in args.sizes:

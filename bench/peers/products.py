@@ -100,3 +100,43 @@ def adamw(make: Make, N: int) -> Step:
     call = dict(param=params["tigon"] if narrow else p, master=p if narrow else None, grad=grad, m=m, v=v, lr=LR, beta1=BETA1,
                 beta2=BETA2, eps=EPS, weight_decay=DECAY, step=1)
     return Step(eager, function, state, [("adamw", call)])
+
+
+NS = 3.4445, -4.775, 2.0315
+
+
+def orthogonal(u: torch.Tensor) -> torch.Tensor:
+    """Newton and Schulz of a batch of wide matrices, in bf16, as torch.optim.Muon has it of one."""
+    a, b, c = NS
+    x = u.bfloat16()
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
+    for _ in range(5):
+        g = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(g, g, g, beta=b, alpha=c), x, beta=a)
+    return x
+
+
+@operator(small=dict(B=4, M=128, N=128), medium=dict(B=4, M=512, N=1024), large=dict(B=4, M=1024, N=2048),
+          cuda=dict(large=dict(B=16, M=2048, N=2048)), memory_bound=False,
+          note="against torch.optim.Muon, a matrix at a time; compiled, as one batch")
+def muon(make: Make, B: int, M: int, N: int) -> Step:
+    start, grad = make.normal(B, M, N), make.normal(B, M, N)
+    momentum, lr = 0.95, 1e-2
+    state = {name: [start.clone(), torch.zeros_like(start)] for name in ("eager", "compile", "tigon")}
+
+    leaves = [torch.nn.Parameter(p) for p in state["eager"][0]]
+    optimizer = torch.optim.Muon(leaves, lr=lr, weight_decay=DECAY, momentum=momentum)
+    for leaf, g, m in zip(leaves, grad, state["eager"][1]):
+        leaf.grad = g
+        optimizer.state[leaf] = dict(momentum_buffer=m)
+
+    @torch.no_grad()
+    def function(p=state["compile"][0], m=state["compile"][1]):
+        m.lerp_(grad, 1 - momentum)
+        p.mul_(1 - lr * DECAY).sub_(orthogonal(grad.lerp(m, momentum)), alpha=lr)
+
+    p, m = state["tigon"]
+    wide = make.dtype == torch.float32
+    call = dict(param=make.empty(B, M, N, dtype=torch.bfloat16) if wide else p, master=p if wide else None, grad=grad, m=m, lr=lr,
+                momentum=momentum, weight_decay=DECAY)
+    return Step(optimizer.step, function, state, [("muon", call)])

@@ -85,6 +85,8 @@ def functions(names):
         yield from define(name, signatures(family.forward, set(family.upstream.values()), family.in_forward))
     for name in names["PRODUCTS"]:
         yield from define(name, signatures(names["Operator"](name), {"c"}))
+    for name in names["WHOLE"]:
+        yield from define(name, signatures(names["Operator"](name), {"y"}))
     yield "def adamw(param: Tensor, grad: Tensor, m: Tensor, v: Tensor, master: Optional[Tensor] = None, *, step: int, " \
           "lr: Union[float, Tensor, None] = None, beta1: Optional[float] = None, beta2: Optional[float] = None, " \
           "eps: Optional[float] = None, weight_decay: Optional[float] = None, grad_scale: Optional[float] = None) -> None: ..."
@@ -141,8 +143,9 @@ def classes(names, tree):
     for name, family in constant(tree, "_CLASSES", {}).items():
         yield from module(name, "Module", None, names["FAMILIES"][family], ())
     yield "class Linear(nn.Linear):\n    def __call__(self, x: Tensor) -> Tensor: ..."
-    yield "class AdamW(torch.optim.Optimizer):"
-    yield from annotated(nodes["AdamW"].body, "    ")
+    for name in ("AdamW", "Muon"):
+        yield f"class {name}(torch.optim.Optimizer):"
+        yield from annotated(nodes[name].body, "    ")
 
 
 def liger_ops(names):

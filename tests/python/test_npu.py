@@ -88,6 +88,12 @@ def test_optimizer():
         (weight * torch.arange(40.0).to(weight.device)).sum().backward()
         optimizer.step()
     near([weights[1].detach().cpu()], [weights[0].detach()])
+    matrices = [torch.nn.Parameter(torch.arange(240.0).reshape(12, 20).sin().to(device)) for device in ("cpu", "npu")]
+    for matrix in matrices:
+        optimizer = tigon.torch.Muon([matrix], lr=0.1)
+        (matrix * torch.arange(240.0).reshape(12, 20).cos().to(matrix.device)).sum().backward()
+        optimizer.step()
+    torch.testing.assert_close(matrices[1].detach().cpu(), matrices[0].detach(), rtol=1e-2, atol=1e-2)
 
 
 def test_liger():

@@ -6,8 +6,8 @@ from torch.autograd import forward_ad
 from tigon import _core
 from tigon._devices import KEYS, rows
 from tigon._once import final, no_forward_mode, no_second_gradient
-from tigon._outputs import main, make, traced_shapes
-from tigon.torch._table import FAMILIES, LOWERED, PRODUCTS, Operator
+from tigon._outputs import SCHEMA, main, make, traced_shapes
+from tigon.torch._table import FAMILIES, LOWERED, PRODUCTS, UPDATES, WHOLE, Operator
 
 
 
@@ -317,27 +317,54 @@ def _define_product(name):
     _differentiable(op, gradient, setup_context)
 
 
-def _define_adamw():
-    """The one operator that updates tensors in place, and has no gradient. lr may be a tensor of one number, as optimizers of torch.optim
-    take it: torch.compile compiles a call again for each value of a number."""
-    tensors = ["param", "grad", "m", "v", "master"]
-    options = ["beta1", "beta2", "eps", "weight_decay", "grad_scale"]
-    library.define("adamw(Tensor(a!) param, Tensor grad, Tensor(b!) m, Tensor(c!) v, Tensor(d!)? master=None, Tensor? lr_tensor=None, *, "
-                   "SymInt step, " + ", ".join(f"float? {n}=None" for n in ["lr", *options]) + ") -> ()")
-    function = _core.operators["adamw"]
+def _define_update(name):
+    """An operator that updates tensors in place, and has no gradient. lr may be a tensor of one number, as optimizers of torch.optim take
+    it: torch.compile compiles a call again for each value of a number."""
+    tensors, updated, options = UPDATES[name]
+    known = {a["name"]: a for a in SCHEMA[name]}
+    rate = ["lr"] if "lr" in known else []
+    required = [f"SymInt {n}" for n, a in known.items() if a["required"]]
 
-    def kernel(param, grad, m, v, master=None, lr_tensor=None, lr=None, **options):
-        _check("adamw", tensors, (param, grad, m, v, master))
-        lr = lr if lr_tensor is None else lr_tensor.item()
-        function(grad, param=param, master=master, m=m, v=v, lr=lr, **options)
-        torch.autograd.graph.increment_version([t for t in (param, m, v, master) if t is not None])
+    def declared(n):
+        alias = f"({'abcd'[updated.index(n)]}!)" if n in updated else ""
+        return f"Tensor{alias}? {n}=None" if n == "master" else f"Tensor{alias} {n}"
+    arguments = [*map(declared, tensors), *(f"Tensor? {n}_tensor=None" for n in rate), "*", *required,
+                 *(f"{'bool' if known[n]['choices'] else 'float'}? {n}=None" for n in [*rate, *options])]
+    library.define(f"{name}({', '.join(arguments)}) -> ()")
+    function = _core.operators[name]
 
-    def fake(param, grad, m, v, master=None, lr_tensor=None, **options):
-        _check("adamw", tensors, (param, grad, m, v, master))
+    def split(given):
+        """Tensors, and the learning rate where it is one."""
+        return given[:len(tensors)], dict(zip(rate, given[len(tensors):]))
+
+    def kernel(*given, **options):
+        given, rates = split(given)
+        _check(name, tensors, given)
+        named = dict(zip(tensors, given))
+        options.update({n: t.item() for n, t in rates.items() if t is not None})
+        inputs = [named.pop(n) for n in tensors if n not in updated]
+        function(*inputs, **named, **options)
+        torch.autograd.graph.increment_version([t for t in named.values() if t is not None])
+
+    def fake(*given, **options):
+        _check(name, tensors, split(given)[0])
 
     for key in KEYS.values():
-        library.impl("adamw", kernel, key)
-    torch.library.register_fake("tigon::adamw", fake, lib=library)
+        library.impl(name, kernel, key)
+    torch.library.register_fake(f"tigon::{name}", fake, lib=library)
+
+
+def _define_whole(name):
+    """Without a gradient."""
+    op = Operator(name)
+    _define(op)
+    torch.library.register_autograd(f"tigon::{name}", _refuse_gradient(name), lib=library)
+
+
+def _refuse_gradient(name):
+    def gradient(ctx, *gradients):
+        raise NotImplementedError(f"{name}: there is no gradient")
+    return gradient
 
 
 def _refuse(name):
@@ -359,4 +386,7 @@ for _family in FAMILIES.values():
     _define_family(_family)
 for _name in PRODUCTS:
     _define_product(_name)
-_define_adamw()
+for _name in WHOLE:
+    _define_whole(_name)
+for _name in UPDATES:
+    _define_update(_name)

@@ -22,6 +22,13 @@ ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_
 ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy", "logits"}}
 # Operators without forward and backward: the gradients of products are products.
 PRODUCTS = ("gemm", "batched_gemm")
+# Operators that have no gradient: of a whole batch, and of tensors that are updated in place, (tensors, those that are updated, options).
+WHOLE = ("newton_schulz",)
+UPDATES = {
+    "adamw": (("param", "grad", "m", "v", "master"), ("param", "m", "v", "master"), ("beta1", "beta2", "eps", "weight_decay", "grad_scale")),
+    "muon_momentum": (("grad", "m", "update"), ("m", "update"), ("momentum", "grad_scale", "plain")),
+    "muon_update": (("param", "update", "master"), ("param", "master"), ("weight_decay", "factor")),
+}
 # Families whose inputs autocast lowers, as it does for products in PyTorch; of the others it makes the types one.
 LOWERED = {*PRODUCTS, "flash_attention", "fused_neighborhood_attention", "fused_linear_cross_entropy", "fused_linear_jsd",
            "fused_linear_kl_div", "fused_linear_logp"}

@@ -8,7 +8,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 from tigon import _core
 from tigon.torch import _spread
 from tigon.torch._library import argument, functions
-from tigon.torch._table import FAMILIES, PRODUCTS, Operator
+from tigon.torch._table import FAMILIES, PRODUCTS, WHOLE, Operator
 
 
 def overridable(function):
@@ -47,6 +47,20 @@ def _function(name, op, shown, in_forward=()):
     return overridable(function)
 
 
+def _whole(name):
+    """An operator of one output, without a gradient."""
+    op, target = Operator(name), getattr(torch.ops.tigon, name)
+
+    def function(*args, **options):
+        return target(*args, **options)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "tigon.torch"
+    function.__doc__ = _core.operators[name].__doc__
+    function.__signature__ = _signature(op, [])
+    return overridable(function)
+
+
 def _signature(op, extra):
     kinds = inspect.Parameter
     last = max((i for i, n in enumerate(op.inputs) if n not in op.optional), default=-1)
@@ -57,20 +71,25 @@ def _signature(op, extra):
     return inspect.Signature(tensors + named + flags)
 
 
-__all__ = list(FAMILIES) + list(PRODUCTS) + ["adamw"]
+__all__ = list(FAMILIES) + list(PRODUCTS) + list(WHOLE) + ["adamw"]
 for _name, _family in FAMILIES.items():
     globals()[_name] = _function(_name, _family.forward, set(_family.upstream.values()) - set(_family.forward.flags), _family.in_forward)
 for _name in PRODUCTS:
     globals()[_name] = _function(_name, Operator(_name), {"c"})
+for _name in WHOLE:
+    globals()[_name] = _whole(_name)
 
 
 @overridable
 def adamw(param, grad, m, v, master=None, *, step, lr=None, **options):
     """One step of AdamW with decoupled weight decay, in place: see tigon.ops.adamw. lr is a number or a tensor of one."""
-    compiling = torch.compiler.is_compiling()
-    if type(param) not in (torch.Tensor, torch.nn.Parameter) and not compiling:
+    if type(param) not in (torch.Tensor, torch.nn.Parameter) and not torch.compiler.is_compiling():
         _spread.register()
-    if compiling and lr is not None and not isinstance(lr, torch.Tensor):
+    torch.ops.tigon.adamw(param, grad, m, v, master, step=step, **rate(lr), **options)
+
+
+def rate(lr):
+    """A learning rate as the operators take it."""
+    if torch.compiler.is_compiling() and lr is not None and not isinstance(lr, torch.Tensor):
         lr = torch.ones((), dtype=torch.float64) * lr
-    name = "lr_tensor" if isinstance(lr, torch.Tensor) else "lr"
-    torch.ops.tigon.adamw(param, grad, m, v, master, step=step, **{name: lr}, **options)
+    return {"lr_tensor" if isinstance(lr, torch.Tensor) else "lr": lr}

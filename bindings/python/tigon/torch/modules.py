@@ -1,11 +1,12 @@
-"""The families as modules, tigon.torch.RMSNorm(4096, eps=1e-6), and AdamW as an optimizer. Options are those of the function."""
+"""The families as modules, tigon.torch.RMSNorm(4096, eps=1e-6), and the optimizers AdamW and Muon. Options are those of the
+function."""
 import inspect
-from typing import Any, Tuple, Union
+from typing import Any, Optional, Tuple, Union
 
 import torch
 from torch import nn
 
-from tigon.torch import functional
+from tigon.torch import _muon, functional
 from tigon.torch._table import FAMILIES
 
 
@@ -236,8 +237,49 @@ class AdamW(torch.optim.Optimizer):
         return loss
 
 
+class Muon(torch.optim.Optimizer):
+    """Muon: a momentum that is orthogonalised, for the matrices of hidden layers; the rest is AdamW's. Arguments, groups and state are
+    torch.optim.Muon's, and either takes the state of the other. Matrices of one shape are one batch. Products are bf16 for parameters of
+    f32, and of the parameters' own type else. Parameters may be spread over processes (FSDP2's), which share the matrices out."""
+
+    def __init__(self, params: Any, lr: Union[float, torch.Tensor] = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+                 nesterov: bool = True, ns_coefficients: Tuple[float, float, float] = (3.4445, -4.775, 2.0315), eps: float = 1e-7,
+                 ns_steps: int = 5, adjust_lr_fn: Optional[str] = None) -> None:
+        for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
+            if not value >= 0:
+                raise ValueError(f"Muon: {name} is {value}, expected 0 or more")
+        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
+            raise ValueError(f"Muon: adjust_lr_fn is {adjust_lr_fn}, expected original or match_rms_adamw")
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+                                  "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn})
+
+    def add_param_group(self, param_group: Any) -> None:
+        super().add_param_group(param_group)
+        for param in self.param_groups[-1]["params"]:
+            if param.ndim != 2:
+                raise ValueError(f"Muon: a parameter is {list(param.shape)}, expected a matrix")
+
+    def _momentum(self, param):
+        state = self.state[param]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(param.grad, memory_format=torch.preserve_format)
+        return state["momentum_buffer"]
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for params in _muon.batches([p for p in group["params"] if p.grad is not None]):
+                _muon.step(params, [self._momentum(p) for p in params], group)
+        return loss
+
+
 def _state_type(param):
     return torch.float64 if param.dtype == torch.float64 else torch.float32
 
 
-__all__ = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "DyT", "PolyNorm", "CausalConv1d", "MultiTokenAttention", "Embedding", "Linear", "AdamW", *_CLASSES]
+__all__ = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "DyT", "PolyNorm", "CausalConv1d", "MultiTokenAttention", "Embedding", "Linear", "AdamW", "Muon",
+           *_CLASSES]
