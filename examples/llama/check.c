@@ -60,6 +60,8 @@ void options_check_course(const options *o)
         die("--rope-factor must be 1 at least, and --rope-high above --rope-low");
     if (strcmp(o->type, "f32") && strcmp(o->type, "bf16"))
         die("--type: '%s' is neither f32 nor bf16", o->type);
+    if (strcmp(o->optimizer, "adamw") && strcmp(o->optimizer, "muon"))
+        die("--optimizer: '%s' is neither adamw nor muon", o->optimizer);
     if (o->beta1 >= 1 || o->beta2 >= 1)
         die("--beta1 and --beta2 must be below 1");
     if (!o->tokens && o->vocab < 256)

@@ -6,6 +6,7 @@
  *   model.c        activations and views           pass.c         forward, loss, backward
  *   memory.c       places of activations           parameters.c   places, first values
  *   gradients.c    those of a step                 optimizer.c    clipping, schedule, AdamW
+ *   muon.c         the layers' matrices by Muon
  *   shards.c       which rank keeps what           ranks/         processes that train together
  *   step.c         steps, recorded where the device can
  *   train.c        the loop

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gradients.h"
+#include "muon.h"
 #include "ranks/ranks.h"
 
 /* ---- arrays ---- */
@@ -194,6 +195,8 @@ void model_open(model *m, run *r, const options *o, int training)
     }
     m->param = take_tensors(r, (size_t)m->count * tg_type_size(m->type));
     model_place(m);
+    if (training && muon_is_used(o))
+        muon_open(m);
     model_init(m);
     init_rope(m);
     m->results[2 * model_results_of(m)] = 1 / (float)o->accumulate;

@@ -74,6 +74,7 @@ typedef struct model {
     char *param;
     float *table_grad, *grad; /* of the tables; of all others, which lie apart */
     float *m, *v, *master;    /* master: NULL when the parameters are f32 themselves */
+    char *update, *direction; /* of matrices that muon.c orthogonalises together */
     shards shards;
     struct gradients *gradients;
     struct transfers *sharing; /* of parameters after a step */

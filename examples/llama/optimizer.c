@@ -1,9 +1,10 @@
-/* optimizer.c - clipping, schedule, AdamW. */
+/* optimizer.c - clipping, schedule, AdamW; Muon is in muon.c. */
 #include "optimizer.h"
 
 #include <math.h>
 
 #include "gradients.h"
+#include "muon.h"
 #include "ranks/cards.h"
 #include "ranks/ranks.h"
 
@@ -75,11 +76,14 @@ static void share(model *m, int i)
 void optimizer_step(model *m, int64_t step)
 {
     const shards *s = &m->shards;
+    const int muon = muon_is_used(m->o);
+    if (muon)
+        muon_step(m, learning_rate(m->o, step));
     for (int i = 0, n; i < s->count; i += n) {
         const bucket *b = &s->buckets[i];
         slice own;
         n = in_one_piece(s, i, &own);
-        if (own.count)
+        if (own.count && !(muon && kind(s, b) == 1))
             update(m, own, b->place, step, kind(s, b) == 2 ? 0 : m->o->weight_decay);
         for (int k = 0; k < n && s->ranks > 1; k++)
             share(m, i + k);

@@ -24,6 +24,7 @@ typedef struct options {
     double rope_factor, rope_low, rope_high, rope_window; /* factor 0: frequencies are not scaled */
     const char *type; /* "f32" or "bf16": of parameters and activations */
     /* the course */
+    const char *optimizer; /* of the layers' matrices: "adamw" or "muon" */
     int64_t batch, seq, accumulate, unordered, steps, warmup, seed, recompute;
     double lr, min_lr /* NaN: not given */, weight_decay, beta1, beta2, clip;
     int64_t eval_every, eval_windows, save_every, stop_after;

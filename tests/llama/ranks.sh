@@ -43,6 +43,14 @@ for type in f32 bf16; do
 done
 [ "$(grep -c held_out f32-1.steps)" -eq 4 ] || fail "$(grep -c held_out f32-1.steps) held-out losses, expected 4"
 
+# Muon's matrices are whole, whoever keeps their parts.
+for count in 1 2 3; do
+    ranks $count $wide $data --optimizer muon --type bf16 --accumulate 2 --out muon-$count --log muon-$count.log || fail "muon: $count ranks"
+    steps muon-$count.log >muon-$count.steps
+    same muon-1.steps muon-$count.steps "muon: losses of 1 and $count ranks"
+    same_checkpoint muon-1 muon-$count 000009 "muon, 1 and $count ranks"
+done
+
 # A checkpoint goes from 1 to 3 to 2 ranks. Without --accumulate a step has one micro-batch for each rank; a checkpoint keeps how many.
 ranks 3 $wide $data --untied --type bf16 --out whole --log whole.log
 ranks 1 $wide $data --untied --type bf16 --accumulate 3 --out parts --log parts.log --stop-after 3
