@@ -15,6 +15,7 @@ struct grpo_options {
 /* What the tokens of a sequence have in common. */
 struct grpo_sequence {
     double advantage, kept; /* kept: tokens */
+    double rated;           /* tokens that its ratio is made of */
     double rho;             /* at TG_SEQUENCE_LEVEL */
     double phi;             /* of TG_VESPO */
     double weight;          /* of a token in the reduced loss */

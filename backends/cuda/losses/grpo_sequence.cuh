@@ -1,5 +1,5 @@
-/* grpo_sequence.cuh - what a call of grpo_loss is given, and what a block knows of its sequence and
- * of each token. */
+/* grpo_sequence.cuh - what a call of grpo_loss or policy_loss is given, and what a block knows of
+ * its sequence and of each token. */
 #ifndef CUDA_GRPO_SEQUENCE_CUH
 #define CUDA_GRPO_SEQUENCE_CUH
 
@@ -16,13 +16,14 @@ struct grpo_args {
     grpo_options o;
     tokens k;
     token_plane advantages, old_logp, ref_logp, is_ratio, logp;
+    token_plane ratio_mask; /* i64: tokens that ratios are made of; no data: those that are kept */
     /* forward */
     token_plane loss, kl, clipped; /* of each token */
     double
         *partial; /* sums of a block: of loss, kl, clipped, and its tokens; NULL: of each token */
-    /* backward: logp becomes its gradient */
-    token_plane dloss;
-    const double *all; /* tokens that are kept, where they count; NULL: 1 */
+    /* backward */
+    token_plane dloss, dlogp; /* dlogp may be logp */
+    const double *all;        /* tokens that are kept, where they count; NULL: 1 */
 };
 
 /* ---- sequences ---- */
@@ -48,6 +49,12 @@ __device__ __forceinline__ static bool keeps(const grpo_args &a, int64_t b, int6
     return a.k.state(b, l, false, &y) == TOKEN_KEPT;
 }
 
+/* Whether a token is one that its sequence's ratio is made of. */
+__device__ __forceinline__ static bool rates(const grpo_args &a, int64_t b, int64_t l)
+{
+    return a.ratio_mask.data ? *a.ratio_mask.at<int64_t>(b, l) != 0 : keeps(a, b, l);
+}
+
 __device__ __forceinline__ static double log_is_ratio(const grpo_args &a, int64_t b, int64_t l)
 {
     const double ratio = a.is_ratio.data ? *a.is_ratio.at<float>(b, l) : 1;
@@ -65,22 +72,21 @@ template <class T>
 __device__ __forceinline__ static grpo_sequence sequence_of(const grpo_args &a, int64_t b)
 {
     const bool compares = a.o.sequence || a.o.type == TG_VESPO, each = a.is_ratio.by_token != 0;
-    double sums[3] = {0, 0,
-                      0}; /* tokens; how far they have moved; the same, clamped, with is_ratio */
+    /* tokens; how far they have moved; the same, clamped, with is_ratio; which have moved */
+    double sums[4] = {0, 0, 0, 0};
     for (int64_t l = threadIdx.x; l < a.k.length; l += GRPO_THREADS) {
-        if (!keeps(a, b, l))
-            continue;
-        sums[0] += 1;
-        if (compares) {
-            const double lp = *a.logp.at<float>(b, l), moved = lp - old_of<T>(a, b, l, lp);
+        sums[0] += keeps(a, b, l);
+        if (compares && rates(a, b, l)) {
+            const double lp = a.logp.number<T>(b, l), moved = lp - old_of<T>(a, b, l, lp);
+            sums[3] += 1;
             sums[1] += moved;
             sums[2] += clamp(moved, -20, 20) + (each ? log_is_ratio(a, b, l) : 0);
         }
     }
     block_total(sums);
-    grpo_sequence s = {*a.advantages.at<float>(b, 0), sums[0], 0, 0, 1};
+    grpo_sequence s = {*a.advantages.at<float>(b, 0), sums[0], sums[3], 0, 0, 1};
     if (compares) {
-        s.rho = exp(sums[1] / at_least_1(s.kept));
+        s.rho = exp(sums[1] / at_least_1(s.rated));
         s.phi = phi_of(a.o, s.advantage, sums[2] + (each ? 0 : log_is_ratio(a, b, 0)));
     }
     if (!a.o.each)
@@ -93,7 +99,7 @@ template <class T>
 __device__ __forceinline__ static grpo_token token_at(const grpo_args &a, const grpo_sequence &s,
                                                       int64_t b, int64_t l)
 {
-    const double lp = *a.logp.at<float>(b, l), old = old_of<T>(a, b, l, lp);
+    const double lp = a.logp.number<T>(b, l), old = old_of<T>(a, b, l, lp);
     const double ratio = a.is_ratio.data ? *a.is_ratio.at<float>(b, l) : 1;
     const double ref = a.ref_logp.data ? a.ref_logp.number<T>(b, l) : 0;
     return token_of(a.o, s, lp, old, ratio, a.ref_logp.data ? &ref : NULL);

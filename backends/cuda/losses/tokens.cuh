@@ -21,6 +21,10 @@ struct token_plane {
     {
         return get<T>(vector_span{data, f32}, b * by_batch + l * by_token);
     }
+    template <class T> __device__ __forceinline__ void put(int64_t b, int64_t l, float x) const
+    {
+        put_sum<T>(vector_span{data, f32}, b * by_batch + l * by_token, x, 0);
+    }
 };
 
 static inline token_plane token_plane_of(const tg_tensor *t)
@@ -47,7 +51,7 @@ enum token_state { TOKEN_LEFT_OUT, TOKEN_KEPT, TOKEN_REFUSED /* its target is ou
 /* The tokens of a call. */
 struct tokens {
     plane_span logits;        /* of positions that have a token */
-    token_plane target, mask; /* i64 */
+    token_plane target, mask; /* i64; target without data: log-probabilities are given */
     int64_t batch, length;
     index_range range;
     int n;
@@ -59,6 +63,8 @@ struct tokens {
     {
         if (mask.data && *mask.at<int64_t>(b, l) == 0)
             return TOKEN_LEFT_OUT;
+        if (!target.data)
+            return TOKEN_KEPT;
         const int64_t index = *target.at<int64_t>(b, l);
         *y = (int)index;
         return range.holds(b * length + l, index, tell) ? TOKEN_KEPT : TOKEN_REFUSED;
