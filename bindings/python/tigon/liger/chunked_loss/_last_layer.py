@@ -13,50 +13,58 @@ ROOM, DEVICE_ROOM = 128 << 20, 1 << 30
 class LastLayer:
     """logits = (x weight^T + bias) / temperature of sequences x [G,N,S,H], G of which belong together.
 
-    wanted: which of the gradients of x, weight and bias are computed. They are sums over chunks in f32, rounded once."""
+    wanted: which of the gradients of x, weight and bias are computed. They are sums over chunks in f32, rounded once. again: others are
+    added to them."""
 
-    def __init__(self, x, weight, bias, groups=1, wanted=(False, False, False), ignore_index=-100, temperature=1.0):
+    def __init__(self, x, weight, bias, groups=1, wanted=(False, False, False), ignore_index=-100, temperature=1.0, again=False):
         self.given = x, weight, bias
         x, self.weight, self.bias = operands(x, weight, bias)
         self.x = x.reshape(groups, x.shape[0] // groups, *x.shape[1:])
         self.options = {"ignore_index": ignore_index, "temperature": float(temperature)}
         self.dx = torch.empty_like(self.x) if wanted[0] else None
-        self.wanted = wanted
+        self.wanted, self.again = wanted, again
         self.sums = {}  # of the gradients of weight and bias, by name
 
-    def logp(self, target, part=slice(None), **outputs):
-        """Log-probabilities of the targets [G,n,S] of some of the sequences; 0 of those that are ignored."""
-        return ops.fused_linear_logp_forward(self.x[:, part], self.weight, target, bias=self.bias, logp=True, **outputs, **self.options)
+    def logp(self, target, part, **outputs):
+        """Log-probabilities of the targets of a part; 0 of those that are ignored."""
+        return ops.fused_linear_logp_forward(self.x[part], self.weight, target, bias=self.bias, logp=True, **outputs, **self.options)
 
-    def run(self, target, loss):
-        """Each chunk's log-probabilities to loss(part, logp), which returns what the loss derives by them, [G,n,S]."""
+    def run(self, target, loss, of_tokens=False):
+        """Each chunk's log-probabilities to loss(part, logp), which returns what the loss derives by them. The part is some sequences of
+        each group; where a token's derivative depends on no other token, some of its tokens if a sequence is too long."""
         groups, count, length = target.shape
         room = ROOM if self.x.device.type == "cpu" else DEVICE_ROOM
-        fitting = room // max(4 * groups * length * self.weight.shape[0], 1)
-        step = fitting or max(count, 1)  # where one does not fit, all at once, in chunks that the operators cut and multiply twice
-        for first in range(0, max(count, 1), step):
-            part = slice(first, first + step)
-            self._run(target[:, part], part, loss, fitting > 0 and any(self.wanted), several=count > step)
+        tokens = room // max(4 * groups * self.weight.shape[0], 1)
+        kept = tokens >= length or (of_tokens and tokens > 0)
+        # Where they do not fit, all at once, in chunks that the operators cut and multiply twice.
+        step, piece = (tokens // max(length, 1) or 1, tokens) if kept else (count, length)
+        parts = [
+            (slice(None), slice(n, n + step), slice(s, s + piece))
+            for n in range(0, max(count, 1), max(step, 1))
+            for s in range(0, max(length, 1), max(piece, 1))
+        ]
+        for part in parts:
+            self._run(target[part], part, loss, kept, self.again or len(parts) > 1)
 
     def _run(self, target, part, loss, keep, several):
         if not any(self.wanted):
             loss(part, self.logp(target, part))
             return
         logp, lse, *logits = self.logp(target, part, lse=True, logits=keep)
-        gradients = {"dx": None if self.dx is None else self.dx[:, part]}
-        for name, tensor, want in zip(("dweight", "dbias"), (self.weight, self.bias), self.wanted[1:]):
-            if want and tensor is not None:
-                gradients[name] = self._sum(name, tensor, several)
+        first = not self.sums
+        if first:
+            self._begin_sums(several)
         ops.fused_linear_logp_backward(
-            self.x[:, part], self.weight, target, bias=self.bias, lse=lse, logits=logits[0] if keep else None,
-            dlogp=loss(part, logp).contiguous(), **gradients, accumulate=1, **self.options
+            self.x[part], self.weight, target, bias=self.bias, lse=lse, logits=logits[0] if keep else None,
+            dlogp=loss(part, logp).contiguous(), dx=None if self.dx is None else self.dx[part], **self.sums, accumulate=int(not first),
+            **self.options,
         )  # fmt: skip
 
-    def _sum(self, name, tensor, several):
-        """The sum so far: in f32 over several chunks; a single one's is rounded where it is computed."""
-        if name not in self.sums:
-            self.sums[name] = torch.zeros(tensor.shape, dtype=torch.float32 if several else tensor.dtype, device=tensor.device)
-        return self.sums[name]
+    def _begin_sums(self, several):
+        """Of gradients: in f32 over several chunks; a single one's is rounded where it is computed."""
+        for name, tensor, want in zip(("dweight", "dbias"), (self.weight, self.bias), self.wanted[1:]):
+            if want and tensor is not None:
+                self.sums[name] = torch.empty(tensor.shape, dtype=torch.float32 if several else tensor.dtype, device=tensor.device)
 
     def gradients(self):
         """Of x, weight and bias, in their types, None for what is not wanted."""

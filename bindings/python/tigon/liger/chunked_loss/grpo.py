@@ -68,7 +68,7 @@ class Policy:
     def arguments(self, logp, part, ref_logp):
         """Of luspo all tokens count in the loss, and the kept ones in the ratio. Of vespo the sampler's ratios of all tokens count in the
         ratio, and of the policy's those of kept tokens."""
-        given = {n: None if t is None else t[part] for n, t in self.tensors.items()}
+        given = {n: t if t is None else t[part[: t.dim()]] if t.shape[1:] != (1,) else t[part[0]] for n, t in self.tensors.items()}
         given["mask"] = kept = self.kept[part]
         if ref_logp is not None:
             given["ref_logp"] = ref_logp
@@ -134,10 +134,10 @@ class LigerFusedLinearGRPOFunction(Function):
         policy = Policy(kept, advantages, old_per_token_logps, ref_logps, vllm_is_ratio, weights, options)
 
         def loss(part, logp):
-            of_other = other.logp(targets[None, part], part)[0] if other else None
-            return policy(logp[0], part, of_other)[None]
+            of_other = other.logp(targets[None][part], part)[0] if other else None
+            return policy(logp[0], part[1:], of_other)[None]
 
-        layer.run(targets[None], loss)
+        layer.run(targets[None], loss, of_tokens=importance_sampling_level == "token" and loss_type != "vespo")
         return finish(ctx, layer, sum(policy.loss), policy.metrics(), BIAS_AT)
 
     @staticmethod

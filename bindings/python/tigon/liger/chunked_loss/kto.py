@@ -26,10 +26,10 @@ class LigerFusedLinearKTOFunction(Function):
         losses, rewards, sums = [], [], []
 
         def loss(part, logp):
-            of_part = targets[:, part]
+            of_part = targets[part]
             of_each, share = of_sequences(logp, of_part, ignore_index, average_log_prob)
             ref = of_sequences(other.logp(of_part, part), of_part, ignore_index, average_log_prob)[0] if other else None
-            given = of_each, ref, preference_labels[part], kl if kl is None or kl.numel() == 1 else kl[part]
+            given = of_each, ref, preference_labels[part[1]], kl if kl is None or kl.numel() == 1 else kl[part[1]]
             call = {"loss_type": "kto", "reduction": "sum", "beta": beta}
             found = ops.preference_loss_forward(*given, loss=True, rewards=True, **call)
             for kept, value in zip((losses, rewards, sums), (*found, of_each)):

@@ -51,14 +51,14 @@ def paired(
 ):  # fmt: skip
     """What forward of a Function returns. reference: hidden states, weight and bias of another model; further: metrics from the margins."""
     targets = pairs(target, "target")
-    layer = LastLayer(_input, weight, bias, 2, wanted_of(ctx, BIAS_AT), ignore_index)
+    layer = LastLayer(_input, weight, bias, 2, wanted_of(ctx, BIAS_AT), ignore_index, again=nll_target is not None)
     other = reference and LastLayer(*reference, 2, ignore_index=ignore_index)
     count, labels = max(targets.shape[1], 1), (targets[0] != ignore_index).sum().clamp(min=1)
     of_target = nll and nll_target is None
     losses, rewards, margins, sums, nlls = [], [], [], [], []
 
     def loss(part, logp):
-        of_part = targets[:, part]
+        of_part = targets[part]
         of_pairs, share = of_sequences(logp, of_part, ignore_index, average)
         ref = of_sequences(other.logp(of_part, part), of_part, ignore_index, average)[0] if other else None
         call = {"loss_type": loss_type, "reduction": "sum", **options}
