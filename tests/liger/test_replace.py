@@ -75,6 +75,10 @@ def run_chunked_losses(loss):
     yield loss.functional.liger_fused_linear_dpo(x, weight, ids, None, x.detach(), weight.detach())
     yield loss.LigerFusedLinearKTOLoss(compiled=False)(x, weight, ids, preference_labels=ones[:, 0].bool())
     yield loss.functional.liger_fused_linear_kto(x, weight, ids, ones[:, 0].bool(), None, x.detach(), weight.detach())
+    for name in ("JSD", "CosineSimilarity"):
+        yield getattr(loss, f"LigerFusedLinear{name}Loss")(compiled=False)(x[0], weight, x[1], weight, ids[0]), ()
+        function = getattr(loss.functional, f"liger_fused_linear_{name.lower().removesuffix('similarity')}")
+        yield function(x[0], weight, x[1], weight, ids[0], None, None), ()
     yield loss.LigerFusedLinearGRPOLoss(compiled=False, use_ref_model=False)(x, weight, ids, ones, ones[:, 0])
     yield loss.functional.liger_fused_linear_grpo(x, weight, ids, ones, ones[:, 0], None, ones)
 
@@ -97,7 +101,8 @@ def test_chunked_losses(monkeypatch):
     for loss in after:
         loss.backward()
     assert {m.rpartition(".")[2] for m, n in preserved if n.startswith("LigerFusedLinear") and "chunked_loss" in m} >= {
-        "chunked_loss", "cpo_loss", "dpo_loss", "grpo_loss", "kto_loss", "orpo_loss", "simpo_loss", "fused_linear_ppo",
+        "chunked_loss", "cosine_similarity_loss", "cpo_loss", "dpo_loss", "fused_linear_ppo", "grpo_loss", "jsd_loss", "kto_loss",
+        "orpo_loss", "simpo_loss",
     }  # fmt: skip
     tigon.liger.undo()
     assert not places()

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tigon.liger import _distillation
-from tigon.liger._distillation import LigerFusedLinearCosineSimilarityLoss, LigerFusedLinearJSDLoss
+from tigon.liger.chunked_loss import distillation
+from tigon.liger.chunked_loss.distillation import LigerFusedLinearCosineSimilarityLoss, LigerFusedLinearJSDLoss
 
 ROWS, CLASSES, IGNORED = 13, 23, -100
 
@@ -95,7 +95,7 @@ def test_16_bits(name, dtype):
 
 def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     calls = []
-    monkeypatch.setattr(_distillation, "hard_loss", lambda *args: calls.append(args))
+    monkeypatch.setattr(distillation, "hard_loss", lambda *args: calls.append(args))
     tensors, labels = problem(False, CLASSES)
     LigerFusedLinearJSDLoss(weight_hard_loss=0.0)(*tensors[:4], labels)
     assert not calls

@@ -10,7 +10,7 @@ NAME = "tigon"
 DEVICES = tuple(KEYS)
 VARIABLE = "LIGER_KERNEL_IMPL"  # the implementation that a user wants, which Liger reads when it is imported and at each call
 
-_swapped = {}  # name of an operator: Liger's object, or None, while Tigon's is in its place
+_swapped = {}  # (package, name): Liger's object, or None, while Tigon's is in its place
 _added = set()  # names that liger_kernel.ops itself does not have
 
 
@@ -22,31 +22,26 @@ def apply(submodules=False):
     tigon.liger.chunked_loss. Modules of Liger that are loaded already follow. With submodules=True the modules liger_kernel.ops.<family>
     are Tigon's too, which Liger's own registry leaves alone.
     """
-    from tigon.liger import chunked_loss, ops
-
     with choice_set_aside():
         liger = importlib.import_module("liger_kernel.ops")
-    exported = {name: getattr(ops, name) for name in ops.__all__}
-    chunked = {name: getattr(chunked_loss, name) for name in chunked_loss.__all__}
+    exported = _exported()
     if not _swapped:
         _check_choice()
-        _swapped.update({name: _original(liger, name, value) for name, value in exported.items()})
-        _added.update(name for name in exported if not hasattr(liger, name))
-        _swapped.update({name: _chunked_original(name) for name in chunked})
+        _swapped.update({key: _original(liger, *key, value) for key, value in exported.items()})
+        _added.update(name for package, name in exported if package == "ops" and not hasattr(liger, name))
         _register(liger)
-    exported.update(chunked)
-    _swap({id(_swapped[name]): value for name, value in exported.items() if _swapped[name] is not None}, submodules)
+    _swap({id(_swapped[key]): value for key, value in exported.items() if _swapped[key] is not None}, submodules)
 
 
 def undo():
     """Puts Liger's own operators back, in every module of Liger that has Tigon's."""
     if not _swapped:
         return
-    from tigon.liger import _dispatcher, chunked_loss, ops
+    from tigon.liger import _dispatcher
 
     liger = sys.modules["liger_kernel.ops"]
-    ours = {**vars(ops), **{name: getattr(chunked_loss, name) for name in chunked_loss.__all__}}
-    _swap({id(ours[name]): original for name, original in _swapped.items() if original is not None}, submodules=True)
+    ours = _exported()
+    _swap({id(ours[key]): original for key, original in _swapped.items() if original is not None}, submodules=True)
     for name in _added:
         delattr(liger, name)
     liger.backends.IMPL_REGISTRY.pop(NAME, None)
@@ -56,15 +51,27 @@ def undo():
 
 
 def implementations():
-    """What runs under each public name of liger_kernel.ops and liger_kernel.chunked_loss: the module of its implementation."""
+    """What runs under each public name of liger_kernel.ops and liger_kernel.chunked_loss, which has some of the same: the module of its
+    implementation."""
+    names = {}
+    for (package, name), value in {**_exported(), **_public("ops"), **_public("chunked_loss")}.items():
+        if package != "ops" and ("ops", name) in _exported():
+            name = f"{package}.{name}"
+        names[name] = _module_of(value)
+    return names
+
+
+def _exported():
+    """{(package of Liger, name): Tigon's object}"""
     from tigon.liger import chunked_loss, ops
 
-    names = {}
-    for module, ours in (("ops", ops), ("chunked_loss", chunked_loss)):
-        names.update({name: _module_of(getattr(ours, name)) for name in ours.__all__})
-        found = vars(sys.modules.get(f"liger_kernel.{module}", object)).items()
-        names.update({n: _module_of(v) for n, v in found if not n.startswith("_") and callable(v) and _module_of(v)})
-    return names
+    return {(m.__name__.rpartition(".")[2], name): getattr(m, name) for m in (ops, chunked_loss) for name in m.__all__}
+
+
+def _public(package):
+    """The same of Liger's, if the package is loaded."""
+    found = vars(sys.modules.get(f"liger_kernel.{package}", object)).items()
+    return {(package, n): v for n, v in found if not n.startswith("_") and callable(v) and _module_of(v)}
 
 
 def _module_of(value):
@@ -81,8 +88,10 @@ def status():
         print(f"  {name:48} {names[name]}")
 
 
-def _original(liger, name, value):
+def _original(liger, package, name, value):
     """Liger's object of that name: from liger_kernel.ops, or from its module of the same family; None if it has none."""
+    if package != "ops":
+        return _chunked_original(name)
     if hasattr(liger, name):
         return getattr(liger, name)
     family = value.__module__.rpartition(".")[2]

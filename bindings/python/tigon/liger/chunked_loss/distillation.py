@@ -237,7 +237,3 @@ class LigerFusedLinearJSDLoss(_Loss):
 
 class LigerFusedLinearCosineSimilarityLoss(_Loss):
     function = LigerFusedLinearCosineSimilarityFunction
-
-
-liger_fused_linear_jsd = LigerFusedLinearJSDFunction.apply
-liger_fused_linear_cosine = LigerFusedLinearCosineSimilarityFunction.apply
