@@ -200,3 +200,79 @@ def sparsemax_by_sort(x):
           note="PyTorch sorts; in bf16 its sums and ranks are taken in f32, which bf16 cannot count")
 def sparsemax(make: Make, R: int, N: int) -> Problem:
     return over_rows("sparsemax", lambda x: sparsemax_by_sort(x.float()).to(x.dtype), make, R, N)
+
+
+BLOCKS = dict(small=dict(L=4, R=64, D=1024), medium=dict(L=8, R=512, D=2048), large=dict(L=8, R=2048, D=4096),
+              cuda=dict(large=dict(L=8, R=8192, D=4096)))
+STREAMS = dict(small=dict(R=64, S=4, C=512), medium=dict(R=1024, S=4, C=1280), large=dict(R=4096, S=4, C=4096),
+               cuda=dict(large=dict(R=8192, S=4, C=4096)))
+
+
+@operator(**BLOCKS)
+def attn_res(make: Make, L: int, R: int, D: int) -> Problem:
+    v, dy = make.normal(L, R, D), make.normal(R, D)
+    query, w = make.normal(D, scale=D**-0.5), make.normal(D, mean=1, scale=0.1)
+    y, dv, dquery, dw, alpha, rstd = make.empty(R, D), make.empty(L, R, D), make.empty(D), make.empty(D), make.f32(R, L), make.f32(R, L)
+
+    def function(v, query, w):
+        scores = (F.rms_norm(v, (D,), w, EPS) * query).sum(-1)
+        return (scores.softmax(0)[..., None] * v).sum(0)
+
+    return Problem(
+        function, [v, query, w], outputs=[y], grads=[dv, dquery, dw], upstream=[dy],
+        **pair("attn_res", dict(v=v, query=query, weight=w, y=y, alpha=alpha, rstd=rstd, eps=EPS),
+               dict(dy=dy, v=v, query=query, weight=w, alpha=alpha, rstd=rstd, dv=dv, dquery=dquery, dweight=dw)))
+
+
+def doubly_stochastic(logits: torch.Tensor, iterations: int = 20) -> torch.Tensor:
+    m = logits.softmax(-1) + EPS
+    m = m / (m.sum(-2, keepdim=True) + EPS)
+    for _ in range(iterations - 1):
+        m = m / (m.sum(-1, keepdim=True) + EPS)
+        m = m / (m.sum(-2, keepdim=True) + EPS)
+    return m
+
+
+@operator(**STREAMS)
+def mhc_coeffs(make: Make, R: int, S: int, C: int) -> Problem:
+    M = S * (S + 2)
+    x, phi = make.normal(R, S, C), make.normal(S * C, M, scale=0.02)
+    bias, alphas = torch.zeros(M), [torch.ones(1) for _ in range(3)]
+    pre, post, res, mix, rstd = make.f32(R, S), make.f32(R, S), make.f32(R, S, S), make.f32(R, M), make.f32(R)
+    dpre, dpost, dres = (make.normal(*t.shape, dtype=torch.float32) for t in (pre, post, res))
+    dx, dphi, dbias, dalphas = make.empty(R, S, C), make.empty(S * C, M), make.f32(M), [make.f32(1) for _ in range(3)]
+
+    def function(x, phi, bias, a_pre, a_post, a_res):
+        flat = x.flatten(1)
+        rms = (flat.float().square().mean(-1, keepdim=True) + EPS).rsqrt()
+        parts = ((flat @ phi).float() * rms).split((S, S, S * S), -1)
+        pre, post, res = (a * p + b for a, p, b in zip((a_pre, a_post, a_res), parts, bias.split((S, S, S * S))))
+        return pre.sigmoid(), 2 * post.sigmoid(), doubly_stochastic(res.view(-1, S, S))
+
+    given = dict(x=x, phi=phi, bias=bias, alpha_pre=alphas[0], alpha_post=alphas[1], alpha_res=alphas[2])
+    return Problem(
+        function, [x, phi, bias, *alphas], outputs=[pre, post, res], grads=[dx, dphi, dbias, *dalphas], upstream=[dpre, dpost, dres],
+        **pair("mhc_coeffs", given | dict(h_pre=pre, h_post=post, h_res=res, mix=mix, rstd=rstd),
+               given | dict(mix=mix, rstd=rstd, dh_pre=dpre, dh_post=dpost, dh_res=dres, dx=dx, dphi=dphi, dbias=dbias,
+                            dalpha_pre=dalphas[0], dalpha_post=dalphas[1], dalpha_res=dalphas[2])))
+
+
+@operator(**STREAMS)
+def mhc_pre(make: Make, R: int, S: int, C: int) -> Problem:
+    x, h, dy = make.normal(R, S, C), make.normal(R, S, dtype=torch.float32), make.normal(R, C)
+    y, dx, dh = make.empty(R, C), make.empty(R, S, C), make.f32(R, S)
+    return Problem(
+        lambda x, h: (h[..., None] * x).sum(-2).to(x.dtype), [x, h], outputs=[y], grads=[dx, dh], upstream=[dy],
+        **pair("mhc_pre", dict(x=x, h_pre=h, y=y), dict(dy=dy, x=x, h_pre=h, dx=dx, dh_pre=dh)))
+
+
+@operator(**STREAMS)
+def mhc_post_res(make: Make, R: int, S: int, C: int) -> Problem:
+    x, f, dy = make.normal(R, S, C), make.normal(R, C), make.normal(R, S, C)
+    post, res = make.normal(R, S, dtype=torch.float32), make.normal(R, S, S, dtype=torch.float32)
+    y, dx, df, dpost, dres = make.empty(R, S, C), make.empty(R, S, C), make.empty(R, C), make.f32(R, S), make.f32(R, S, S)
+    return Problem(
+        lambda x, f, post, res: (res.to(x.dtype) @ x + post[..., None].to(x.dtype) * f[:, None]), [x, f, post, res], outputs=[y],
+        grads=[dx, df, dpost, dres], upstream=[dy],
+        **pair("mhc_post_res", dict(x=x, f=f, h_post=post, h_res=res, y=y),
+               dict(dy=dy, x=x, f=f, h_post=post, h_res=res, dx=dx, df=df, dh_post=dpost, dh_res=dres)))

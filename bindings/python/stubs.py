@@ -157,7 +157,7 @@ def liger_ops(names):
 def liger_functions(names, tree):
     """What functional.py defines itself, and the functions that it makes."""
     yield from (ast.unparse(n) for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)))
-    yield from (f"def {f.functional}: ..." for f in names["FAMILIES"].values() if f.functional)
+    yield from (f"def {function}: ..." for family in names["FAMILIES"] for function in names["functions"](family))
 
 
 def main(include, package, folder):

@@ -67,6 +67,14 @@
  *                                                           of a group, S = (K - 1) dilation
  *                    backward                               4 for each weight, and for each of up
  *                                                           to 64 partial sums
+ *                  attn_res                                 12 (L + 16) t, and up to 12 D;
+ *                    backward                               4 D more for each of up to 64 partial
+ *                                                           sums
+ *                  mhc_pre, mhc_post_res                    48 KiB t
+ *                  mhc_coeffs, with M = S S + 2 S           4 M for each column of x, and 16 KiB t
+ *                                                           + 1.1 KiB M t; backward 4 M for each
+ *                                                           token, and 4 KiB M t or 128 S S t for
+ *                                                           each iteration
  *                  sum_squares_forward                      8 for 16384 elements or a row
  *                For gemm, fused_linear_*, flash_attention and fused_neighborhood_attention see
  *                their entries and pages. The other operators use none. Implementations of
@@ -931,6 +939,90 @@ tg_multi_token_attention_forward(tg_ctx *ctx, const tg_multi_token_attention_for
  */
 TG_API tg_status
 tg_multi_token_attention_backward(tg_ctx *ctx, const tg_multi_token_attention_backward_args *args);
+
+/* attn_res: attention over depth in the place of a residual sum. Each token takes a mean of the
+ * outputs that L blocks have for it, weighed by a softmax of one learned query's products with
+ * the normalised outputs.
+ *   rstd_l = 1 / sqrt(mean(v_l^2) + eps),   s_l = rstd_l sum_j query_j weight_j v_lj,
+ *   alpha = softmax(s) over l,   y = sum over l of alpha_l v_l
+ *   v [L,..,D] T, the blocks first; y [..,D] T. L is 1 at least.
+ *   query [D] W; weight [D] W, of the normalisation.
+ *   alpha, rstd f32, L of each token beside each other, compact, or NULL.
+ *   eps: 0 means 1e-6.
+ * Saved for backward: v, alpha, rstd.
+ * Numerics: nothing is rounded before y is: query and weight are multiplied in f32.
+ * Source: Kimi team 2026, arXiv:2603.15031.
+ */
+TG_API tg_status tg_attn_res_forward(tg_ctx *ctx, const tg_attn_res_forward_args *args);
+
+/*   With da_l = sum_j dy_j v_lj,   ds_l = alpha_l (da_l - sum over k of alpha_k da_k),
+ *   S_l = sum_j query_j weight_j v_lj:
+ *   dv_lj = alpha_l dy_j + ds_l (rstd_l query_j weight_j - rstd_l^3 S_l v_lj / D),
+ *   dquery_j = weight_j sum of ds_l rstd_l v_lj over blocks and tokens, dweight_j = query_j times
+ *   the same
+ *   dy [..,D] T; v, dv [L,..,D] T; query, weight [D] W.
+ *   alpha, rstd: as forward wrote them.
+ *   dquery, dweight [D] W; NULL: not computed.
+ */
+TG_API tg_status tg_attn_res_backward(tg_ctx *ctx, const tg_attn_res_backward_args *args);
+
+/* mhc_coeffs: the coefficients of manifold-constrained hyper-connections, in which a token has S
+ * residual streams of width C: what each stream adds to a layer's input, what the layer's output
+ * adds to each stream, and how the streams are mixed, a matrix whose rows and columns sum to 1.
+ *   rstd = 1 / sqrt(mean(x^2) + rms_eps) over all S C elements of a token,
+ *   mix = (x phi) rstd, of which the columns are S of pre, S of post, S S of res, row after row;
+ *   h_pre = s(alpha_pre mix + bias) + pre_eps, with s(a) = 1 / (1 + exp(-a)),
+ *   h_post = post_multiplier s(alpha_post mix + bias),
+ *   h_res: of the matrix softmax(alpha_res mix + bias, each row) + sinkhorn_eps every column is
+ *   divided by its sum + sinkhorn_eps; then, iterations - 1 times, every row and every column.
+ *   x [..,S,C] T, R tokens. S from 1 to 16. phi W, S C rows of S S + 2 S. bias: S S + 2 S numbers
+ *   of any float.
+ *   alpha_pre, alpha_post, alpha_res: any float, one element of any shape.
+ *   h_pre, h_post [..,S] f32; h_res [..,S,S] f32, of output o and input i at [o,i].
+ *   mix [..,S+2,S] f32, rstd f32, one of a token, compact, or NULL.
+ *   iterations: 0 means 20. rms_eps, sinkhorn_eps: 0 means 1e-6. pre_eps: 0.
+ *   post_multiplier: 0 means 2.
+ * Saved for backward: x, mix, rstd. What the iterations make is computed again there.
+ * Numerics: products and all that follows in f32; on the CPU phi is taken as f32.
+ * Source: Xie et al. 2025, arXiv:2512.24880.
+ */
+TG_API tg_status tg_mhc_coeffs_forward(tg_ctx *ctx, const tg_mhc_coeffs_forward_args *args);
+
+/*   With g the gradient of alpha mix + bias, which a division y = u / (sum u + e) takes from dy to
+ *   du = (dy - sum dy y) / (sum u + e):
+ *   dbias = sum of g over tokens, dalpha = sum of g mix over tokens and the alpha's columns;
+ *   with d = alpha g, z = d rstd, q = sum over columns of d mix:
+ *   dphi = x^T z,   dx = z phi^T - x q rstd^2 / (S C)
+ *   x, dx [..,S,C] T; phi, bias and alphas as in forward. mix, rstd: as forward wrote them.
+ *   dh_pre, dh_post [..,S], dh_res [..,S,S], any float; NULL: zeros.
+ *   dphi W; dbias, dalpha_pre, dalpha_post, dalpha_res any float; NULL: not computed.
+ *   iterations, sinkhorn_eps, post_multiplier: as in forward.
+ */
+TG_API tg_status tg_mhc_coeffs_backward(tg_ctx *ctx, const tg_mhc_coeffs_backward_args *args);
+
+/* mhc_pre: the input of a layer between hyper-connections, a sum of a token's streams.
+ *   y = sum over s of h_pre_s x_s
+ *   x [..,S,C] T, S from 1 to 16; h_pre [..,S] any float; y [..,C] T.
+ * Saved for backward: x, h_pre.
+ */
+TG_API tg_status tg_mhc_pre_forward(tg_ctx *ctx, const tg_mhc_pre_forward_args *args);
+
+/*   dx_s = h_pre_s dy,   dh_pre_s = sum_j dy_j x_sj
+ *   dy [..,C] T; x, dx [..,S,C] T; h_pre [..,S] any float; dh_pre [..,S] f32. */
+TG_API tg_status tg_mhc_pre_backward(tg_ctx *ctx, const tg_mhc_pre_backward_args *args);
+
+/* mhc_post_res: a token's streams behind a layer, mixed, with the layer's output in each.
+ *   y_o = h_post_o f + sum over i of h_res_oi x_i
+ *   x, y [..,S,C] T, S from 1 to 16; f [..,C] T; h_post [..,S], h_res [..,S,S] any float.
+ * Saved for backward: x, f, h_post, h_res.
+ */
+TG_API tg_status tg_mhc_post_res_forward(tg_ctx *ctx, const tg_mhc_post_res_forward_args *args);
+
+/*   df = sum over o of h_post_o dy_o,   dx_i = sum over o of h_res_oi dy_o,
+ *   dh_post_o = sum_j dy_oj f_j,   dh_res_oi = sum_j dy_oj x_ij
+ *   dy, x, dx [..,S,C] T; f, df [..,C] T; h_post, dh_post [..,S]; h_res, dh_res [..,S,S]; the
+ *   gradients of both are f32. */
+TG_API tg_status tg_mhc_post_res_backward(tg_ctx *ctx, const tg_mhc_post_res_backward_args *args);
 
 /* adamw: one step of AdamW with decoupled weight decay, in place.
  *   g = grad * grad_scale * min(1, max_norm / n);  m = beta1 m + (1 - beta1) g;

@@ -64,6 +64,7 @@ tg_status columns_sums(tg_ctx *ctx, int64_t rows, int64_t n, int64_t count, int6
 
 typedef struct reduce_job {
     const float *partial; /* of the first chunk; that of the next stands `step` further */
+    const float *factor;  /* of each column; NULL: 1 */
     int64_t step, chunks;
     char *out;
     el order, type; /* of lanes; of out */
@@ -80,6 +81,10 @@ SIMD_INLINE void reduce_columns(el order, const reduce_job *job, int64_t begin, 
             const vf2 part = v_get2(job->partial + k * job->step + j);
             sum = (vf2){sum.a + part.a, sum.b + part.b};
         }
+        if (job->factor) {
+            const vf2 by = v_get2(job->factor + j);
+            sum = (vf2){sum.a * by.a, sum.b * by.b};
+        }
         sum = v_natural2(order, sum);
         if (job->accumulate)
             sum = (vf2){sum.a + v_load(job->type, job->out, j),
@@ -91,6 +96,8 @@ SIMD_INLINE void reduce_columns(el order, const reduce_job *job, int64_t begin, 
         vf sum = {0};
         for (int64_t k = 0; k < job->chunks; k++)
             sum += v_load_n(EL_F32, job->partial + k * job->step, j, v_tail(end, j), 0);
+        if (job->factor)
+            sum *= v_load_n(EL_F32, job->factor, j, v_tail(end, j), 0);
         if (job->accumulate)
             sum += v_load_n(job->type, job->out, j, v_tail(end, j), 0);
         v_store_n(job->type, job->out, j, v_tail(end, j), sum);
@@ -104,12 +111,13 @@ static void reduce_chunk(void *arg, int64_t begin, int64_t end, int worker)
     EL_SPECIALIZE(job->order, reduce_columns, job, begin, end);
 }
 
-void columns_reduce(tg_ctx *ctx, const column_sums *s, int which, el order, const tg_tensor *out,
-                    int64_t accumulate)
+void columns_reduce_times(tg_ctx *ctx, const column_sums *s, int which, el order,
+                          const float *factor, const tg_tensor *out, int64_t accumulate)
 {
     if (!out)
         return;
     reduce_job job = {s->partial + which * s->n,
+                      factor,
                       s->count * s->n,
                       s->chunks,
                       tg_data(out),
@@ -118,4 +126,10 @@ void columns_reduce(tg_ctx *ctx, const column_sums *s, int which, el order, cons
                       accumulate != 0};
     const int64_t worth = ROWS_WORTH / (s->chunks + 1);
     tg_parallel_for(ctx, s->n, v_whole_pairs(worth) + V_PAIR, reduce_chunk, &job);
+}
+
+void columns_reduce(tg_ctx *ctx, const column_sums *s, int which, el order, const tg_tensor *out,
+                    int64_t accumulate)
+{
+    columns_reduce_times(ctx, s, which, order, NULL, out, accumulate);
 }

@@ -23,6 +23,7 @@
 #define columns_load_plus TG_AT_LEVEL(columns_load_plus)
 #define columns_sums TG_AT_LEVEL(columns_sums)
 #define columns_reduce TG_AT_LEVEL(columns_reduce)
+#define columns_reduce_times TG_AT_LEVEL(columns_reduce_times)
 
 /* A vector of n columns as f32, in workspace; `missing` throughout for NULL. One that is f32 in
  * memory's order already is taken as it is. */
@@ -67,5 +68,8 @@ static inline float *columns_begin(const column_sums *s, int64_t row)
  * or out plus that. */
 void columns_reduce(tg_ctx *ctx, const column_sums *s, int which, el order, const tg_tensor *out,
                     int64_t accumulate);
+/* The same times a factor of each column, in the lane order of `order`. */
+void columns_reduce_times(tg_ctx *ctx, const column_sums *s, int which, el order,
+                          const float *factor, const tg_tensor *out, int64_t accumulate);
 
 #endif

@@ -20,6 +20,17 @@ def poly_norm(m, x):
     return sum(w * p for w, p in zip(m.weight, powers)) + m.bias
 
 
+def mhc(m, x):
+    flat = x.flatten(-2)
+    mix = flat @ m.phi * (flat.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
+    pre, post, res = (a * part + b for a, part, b in zip((m.alpha_pre, m.alpha_post, m.alpha_res), mix.split((6, 6, 36), -1), m.b.split((6, 6, 36))))
+    h = res.unflatten(-1, (6, 6)).softmax(-1) + 1e-6
+    for dim in (-2, -1, -2, -1, -2):
+        h = h / (h.sum(dim, keepdim=True) + 1e-6)
+    f = m.layer((pre.sigmoid()[..., None] * x).sum(-2))
+    return h @ x + 2 * post.sigmoid()[..., None] * f[..., None, :]
+
+
 def gated(activation):
     return lambda m, x: m.down_proj(activation(m.gate_proj(x)) * m.up_proj(x))
 
@@ -47,6 +58,7 @@ MODULES = {
     "group_norm": (liger.LigerGroupNorm(6, 3, bias=True), lambda m, x: F.group_norm(x, 3, m.weight, m.bias, 1e-6)),
     "poly_norm": (liger.LigerPolyNorm(), poly_norm),
     "dyt": (liger.LigerDyT(16), lambda m, x: torch.tanh(m.alpha * x) * m.gamma + m.beta),
+    "mhc": (liger.LigerMHC(torch.nn.Linear(16, 16), hc=6, c=16, tmax=3, phi_dtype=torch.float32, allow_fp32=True), mhc),
     "softmax": (liger.LigerSoftmax(), lambda m, x: x.softmax(-1)),
     "relu_squared": (liger.LigerReLUSquared(), lambda m, x: F.relu(x).square()),
     "swiglu": (liger.LigerSwiGLUMLP(CONFIG), gated(F.silu)),

@@ -76,6 +76,25 @@ def poly_norm(x, weight, bias):
     return weight[0] * n(x ** 3) + weight[1] * n(x ** 2) + weight[2] * n(x) + bias
 
 
+def attn_res(v, query, weight):
+    scores = (rms(v, weight) * query).sum(-1)
+    return (scores.softmax(0)[..., None] * v).sum(0)
+
+
+def mhc_coeffs(x, phi, bias, alpha_pre, alpha_post, alpha_res, iterations):
+    streams = x.shape[-2]
+    flat = x.flatten(-2)
+    mix = flat @ phi * (flat.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
+    pre, post, res = mix.split((streams, streams, streams * streams), -1)
+    b_pre, b_post, b_res = bias.split((streams, streams, streams * streams))
+    matrix = (alpha_res * res + b_res).unflatten(-1, (streams, streams)).softmax(-1) + 1e-6
+    for i in range(iterations):
+        if i > 0:
+            matrix = matrix / (matrix.sum(-1, keepdim=True) + 1e-6)
+        matrix = matrix / (matrix.sum(-2, keepdim=True) + 1e-6)
+    return (alpha_pre * pre + b_pre).sigmoid(), 2 * (alpha_post * post + b_post).sigmoid(), matrix
+
+
 def sparsemax(x):
     z = x.sort(-1, descending=True).values
     k = torch.arange(1, x.shape[-1] + 1, dtype=x.dtype)
@@ -191,6 +210,13 @@ def problems():
         "dyt": Problem({"x": x, "alpha": torch.tensor([0.7]), "gamma": weight, "beta": normal(N)},
                        lambda x, alpha, gamma, beta: torch.tanh(alpha * x) * gamma + beta),
         "poly_norm": Problem({"x": x, "weight": normal(3), "bias": normal(1)}, poly_norm),
+        "attn_res": Problem({"v": normal(3, 2, 5, N), "query": normal(N), "weight": weight}, attn_res),
+        "mhc_coeffs": Problem({"x": normal(2, 5, 3, N), "phi": normal(3 * N, 15, scale=0.2), "bias": normal(15), "alpha_pre": normal(1),
+                               "alpha_post": normal(1), "alpha_res": normal(1)}, mhc_coeffs, {"iterations": 4}),
+        "mhc_pre": Problem({"x": normal(2, 5, 3, N), "h_pre": normal(2, 5, 3)}, lambda x, h_pre: (h_pre[..., None] * x).sum(-2)),
+        "mhc_post_res": Problem(
+            {"x": normal(2, 5, 3, N), "f": normal(2, 5, N), "h_post": normal(2, 5, 3), "h_res": normal(2, 5, 3, 3)},
+            lambda x, f, h_post, h_res: h_res @ x + h_post[..., None] * f[..., None, :]),
         "rope": Problem({"q": q, "k": k, "cos": angles.cos(), "sin": angles.sin()}, rope, constant=("cos", "sin")),
         "llama4_rope": Problem({"q": q, "k": k, "freqs": torch.stack((angles.cos(), angles.sin()), -1)}, llama4_rope, constant=("freqs",)),
         "qwen2vl_mrope": Problem({"q": q, "k": k, "cos": mrope_angles.cos(), "sin": mrope_angles.sin()}, mrope,

@@ -9,11 +9,15 @@ class Family(NamedTuple):
     applied: str = ""  # what that passes on to the autograd function, where it is not its parameters as they stand
     further: str = ""  # parameters of it that ask for results beside the loss
     dispatched: bool = False  # liger_kernel.functional has the operator, by the family's name
+    beside: tuple = ()  # further functions of transformers.functional: name and parameters, and what they return
 
 
 FURTHER = "return_z_loss, return_token_accuracy, return_predicted_tokens"
 
 FAMILIES = {
+    "attn_res": Family(
+        "LigerAttnResFunction attn_res_forward attn_res_backward", "liger_attn_res(V, w_query, w_norm, eps=1e-6)"
+    ),
     "cross_entropy": Family(
         "LigerCrossEntropyFunction cross_entropy_forward cross_entropy_backward",
         "liger_cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean',"
@@ -79,6 +83,16 @@ FAMILIES = {
         "LigerLayerNormFunction layer_norm_forward layer_norm_backward", "liger_layer_norm(X, W, B, eps)", dispatched=True
     ),
     "llama4_rope": Family("LigerLlama4RopeFunction llama4_rope_forward"),
+    "mhc": Family(
+        "LigerMHCCoeffsFunction LigerMHCPreFunction LigerMHCPostResFunction",
+        "liger_mhc_coeffs(x, phi, b, alpha_pre, alpha_post, alpha_res, *, allow_fp32=False, tmax=20, rms_eps=1e-6, pre_eps=0.0,"
+        " sinkhorn_eps=1e-6, post_mult=2.0)",
+        applied="x, phi, b, alpha_pre, alpha_post, alpha_res, allow_fp32, tmax, rms_eps, pre_eps, sinkhorn_eps, post_mult",
+        beside=(
+            ("liger_mhc_pre(x, h_pre)", "ops.LigerMHCPreFunction.apply(x, h_pre)"),
+            ("liger_mhc_post_res(x, f_out, h_post, h_res)", "ops.LigerMHCPostResFunction.apply(x, f_out, h_post, h_res)"),
+        ),
+    ),
     "mlp": Family("LigerMLPFunction"),
     "modulated_rms_norm": Family(
         "LigerModulatedRMSNormFunction modulated_rms_norm_forward modulated_rms_norm_backward",
@@ -129,8 +143,19 @@ def function_of(family):
     return exports(family)[0]
 
 
+def functions(family):
+    """Its functions in transformers.functional: name and parameters."""
+    entry = FAMILIES[family]
+    return [f for f in (entry.functional, *(f for f, _ in entry.beside)) if f]
+
+
+def definitions(family):
+    """The Python source of its functions in transformers.functional."""
+    own = definition(family) if FAMILIES[family].functional else ""
+    return own + "".join(f"def {function}:\n    return {result}\n" for function, result in FAMILIES[family].beside)
+
+
 def definition(family):
-    """The Python source of its function in transformers.functional."""
     entry = FAMILIES[family]
     parameters = entry.functional.partition("(")[2].rstrip(")")
     applied = entry.applied or ", ".join(p.partition("=")[0].strip() for p in parameters.split(","))

@@ -136,6 +136,32 @@ class MultiTokenAttention(Module):
         self.bias = _filled(0, out_channels, device=device, dtype=dtype) if bias else None
 
 
+class AttnRes(Module):
+    """Attention over depth: a mean of the blocks' outputs v [L,..,hidden_size] for each token."""
+
+    family = "attn_res"
+    takes = ("query", "weight")
+
+    def __init__(self, hidden_size, device=None, dtype=None, **options):
+        super().__init__(**options)
+        self.query = nn.Parameter(torch.randn(hidden_size, device=device, dtype=dtype) * 0.02)
+        self.weight = _filled(1, hidden_size, device=device, dtype=dtype)
+
+
+class MHCCoeffs(Module):
+    """The coefficients of hyper-connections between `streams` residual streams of hidden_size: h_pre, h_post, h_res."""
+
+    family = "mhc_coeffs"
+    takes = ("phi", "bias", "alpha_pre", "alpha_post", "alpha_res")
+
+    def __init__(self, streams, hidden_size, device=None, dtype=None, **options):
+        super().__init__(**options)
+        columns = streams * (streams + 2)
+        self.phi = nn.Parameter(torch.randn(streams * hidden_size, columns, device=device, dtype=dtype) * 0.02)
+        self.bias = _filled(0, columns, device=device, dtype=dtype)
+        self.alpha_pre, self.alpha_post, self.alpha_res = (_filled(1, 1, device=device, dtype=dtype) for _ in range(3))
+
+
 class Embedding(Module):
     family = "embedding"
     takes = ("weight",)
@@ -163,6 +189,7 @@ _CLASSES = {
     "KLDivLoss": "kl_div", "TVDLoss": "tvd", "JSDLoss": "jsd", "SoftmaxJSDLoss": "softmax_jsd", "FusedLinearJSDLoss": "fused_linear_jsd",
     "SoftmaxKLDivLoss": "softmax_kl_div", "FusedLinearKLDivLoss": "fused_linear_kl_div", "FusedCETVDLoss": "fused_ce_tvd",
     "SoftmaxLogp": "softmax_logp", "FusedLinearLogp": "fused_linear_logp", "SumRows": "sum_rows", "SumSquares": "sum_squares",
+    "MHCPre": "mhc_pre", "MHCPostRes": "mhc_post_res",
 }
 for _name, _family in _CLASSES.items():
     globals()[_name] = type(_name, (Module,), {"family": _family, "__module__": __name__, "__doc__": getattr(functional, _family).__doc__})
@@ -281,5 +308,5 @@ def _state_type(param):
     return torch.float64 if param.dtype == torch.float64 else torch.float32
 
 
-__all__ = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "DyT", "PolyNorm", "CausalConv1d", "MultiTokenAttention", "Embedding", "Linear", "AdamW", "Muon",
+__all__ = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "DyT", "PolyNorm", "AttnRes", "MHCCoeffs", "CausalConv1d", "MultiTokenAttention", "Embedding", "Linear", "AdamW", "Muon",
            *_CLASSES]

@@ -18,6 +18,7 @@ from tigon.liger.transformers.losses import (
     LigerKLDIVLoss,
     LigerTVDLoss,
 )
+from tigon.liger.transformers.mhc import LigerMHC
 from tigon.liger.transformers.mlp import (
     LigerBlockSparseTop2MLP,
     LigerExperts,

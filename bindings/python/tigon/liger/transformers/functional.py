@@ -21,6 +21,22 @@ def losses(results, *asked):
     return CrossEntropyOutput(*results) if any(asked) else results[0]
 
 
-for _family, _entry in _table.FAMILIES.items():
-    if _entry.functional:
-        exec(_table.definition(_family))
+def liger_mhc_apply(x, f_out, h_pre, h_post, h_res, *, return_x_in: bool = False):
+    x_out = liger_mhc_post_res(x, f_out, h_post, h_res)  # noqa: F821 (made below, as liger_mhc_pre and liger_mhc_coeffs are)
+    return (x_out, liger_mhc_pre(x, h_pre)) if return_x_in else x_out  # noqa: F821
+
+
+def liger_mhc_forward(x, layer, phi, b, alpha_pre, alpha_post, alpha_res, *, allow_fp32=False, tmax=20, rms_eps=1e-6, pre_eps=0.0,
+                      sinkhorn_eps=1e-6, post_mult=2.0, return_coeffs=False):
+    """The layer between the streams of x: its input is of the type of its parameters, if it has some."""
+    coeffs = liger_mhc_coeffs(x, phi, b, alpha_pre, alpha_post, alpha_res, allow_fp32=allow_fp32, tmax=tmax,  # noqa: F821
+                              rms_eps=rms_eps, pre_eps=pre_eps, sinkhorn_eps=sinkhorn_eps, post_mult=post_mult)
+    x_in = liger_mhc_pre(x, coeffs[0])  # noqa: F821
+    parameter = next(layer.parameters(), None) if hasattr(layer, "parameters") else None
+    f_out = layer(x_in if parameter is None else x_in.to(parameter.dtype))
+    x_out = liger_mhc_post_res(x, f_out, *coeffs[1:])  # noqa: F821
+    return (x_out, coeffs) if return_coeffs else x_out
+
+
+for _family in _table.FAMILIES:
+    exec(_table.definitions(_family))
