@@ -1,0 +1,129 @@
+/* mhc_coeffs_gradients.cuh - dx and dphi, products of the gradient of mix with phi and with x. */
+#ifndef CUDA_MHC_COEFFS_GRADIENTS_CUH
+#define CUDA_MHC_COEFFS_GRADIENTS_CUH
+
+#include "mhc_coeffs.cuh"
+
+struct backward_args {
+    coeffs_args c;
+    row_span dx;
+    const float *mix, *rstd, *dpre, *dpost, *dres; /* dpre, dpost, dres: may be missing */
+    float *z;       /* [tokens, columns]: alpha d rstd, d the gradient of alpha mix + bias */
+    float *back;    /* [tokens]: sum of alpha d mix rstd^2 / (streams n) */
+    float *history; /* [2 iterations, matrices of all lanes]: what the steps have made */
+    float *sums;    /* [teams, 2, columns]: of d, of d mix, or NULL */
+    float *parts;   /* [splits, streams n, columns]: of dphi, or NULL */
+    char *dphi;
+    int64_t slice; /* tokens of a split */
+    int dphi_f32, splits, accumulate;
+    float post_multiplier, share; /* share: 1 / (streams n) */
+};
+
+/* dx of tokens blockIdx.x SIDE..., columns blockIdx.y SIDE... of all streams. */
+template <class T>
+__global__ void __launch_bounds__(TILE_THREADS)
+    coeffs_dx_kernel(const __grid_constant__ backward_args a)
+{
+    __shared__ tile_memory m;
+    const coeffs_args &c = a.c;
+    const int64_t first = (int64_t)blockIdx.x * SIDE;
+    const int width = c.streams * c.n, column = (int)blockIdx.y * SIDE, thread = (int)threadIdx.x;
+    float sum[OF_THREAD][OF_THREAD] = {};
+    for (int k = 0; k < c.columns; k += DEEP) {
+        for (int e = thread; e < DEEP * SIDE; e += TILE_THREADS) {
+            const int deep = e % DEEP, i = e / DEEP;
+            const bool inside = k + deep < c.columns;
+            m.left[deep][i] =
+                inside && first + i < c.tokens ? a.z[(first + i) * c.columns + k + deep] : 0;
+            m.right[deep][i] =
+                inside && column + i < width ? phi_at<T>(c, column + i, k + deep) : 0;
+        }
+        __syncthreads();
+        multiply_tile(m, sum);
+        __syncthreads();
+    }
+#pragma unroll
+    for (int u = 0; u < OF_THREAD; u++)
+#pragma unroll
+        for (int w = 0; w < OF_THREAD; w++) {
+            const int64_t token = first + thread / 16 * OF_THREAD + u;
+            const int j = column + thread % 16 * OF_THREAD + w;
+            if (token < c.tokens && j < width)
+                put(a.dx.row<T>(token * c.streams + j / c.n) + j % c.n,
+                    sum[u][w] - a.back[token] * x_at<T>(c, token, j));
+        }
+}
+
+/* dphi of columns blockIdx.x SIDE... of all streams, columns blockIdx.y SIDE... of phi, and tokens
+ * of split blockIdx.z. */
+template <class T>
+__global__ void __launch_bounds__(TILE_THREADS)
+    coeffs_dphi_kernel(const __grid_constant__ backward_args a)
+{
+    __shared__ tile_memory m;
+    const coeffs_args &c = a.c;
+    const int width = c.streams * c.n, first = (int)blockIdx.x * SIDE,
+              column = (int)blockIdx.y * SIDE, thread = (int)threadIdx.x;
+    const int64_t begin = blockIdx.z * a.slice, end = min(begin + a.slice, c.tokens);
+    float sum[OF_THREAD][OF_THREAD] = {};
+    for (int64_t t = begin; t < end; t += DEEP) {
+        for (int e = thread; e < DEEP * SIDE; e += TILE_THREADS) {
+            const int deep = e / SIDE, i = e % SIDE;
+            const bool inside = t + deep < end;
+            m.left[deep][i] = inside && first + i < width ? x_at<T>(c, t + deep, first + i) : 0;
+            m.right[deep][i] =
+                inside && column + i < c.columns ? a.z[(t + deep) * c.columns + column + i] : 0;
+        }
+        __syncthreads();
+        multiply_tile(m, sum);
+        __syncthreads();
+    }
+#pragma unroll
+    for (int u = 0; u < OF_THREAD; u++)
+#pragma unroll
+        for (int w = 0; w < OF_THREAD; w++) {
+            const int k = first + thread / 16 * OF_THREAD + u,
+                      j = column + thread % 16 * OF_THREAD + w;
+            if (k < width && j < c.columns)
+                a.parts[((int64_t)blockIdx.z * width + k) * c.columns + j] = sum[u][w];
+        }
+}
+
+/* The parts of dphi, added up in their order. */
+template <class T>
+__global__ void __launch_bounds__(TILE_THREADS)
+    coeffs_sum_kernel(const __grid_constant__ backward_args a)
+{
+    const int64_t n = (int64_t)a.c.streams * a.c.n * a.c.columns,
+                  e = (int64_t)blockIdx.x * TILE_THREADS + threadIdx.x;
+    float sum = 0;
+    if (e >= n)
+        return;
+    for (int s = 0; s < a.splits; s++)
+        sum += a.parts[s * n + e];
+    put_sum<T>({a.dphi, a.dphi_f32}, e, sum, a.accumulate);
+}
+
+/* ---- launching ---- */
+
+static void launch_products(const cuda_call &call, const tg_mhc_coeffs_backward_args *args,
+                            const backward_args &a)
+{
+    const int64_t width = (int64_t)a.c.streams * a.c.n;
+    const unsigned across = (unsigned)ceil_div(width, SIDE),
+                   columns = (unsigned)ceil_div(a.c.columns, SIDE);
+    by_type(args->x, [&](auto e) {
+        using T = decltype(e);
+        if (a.c.tokens > 0)
+            coeffs_dx_kernel<T><<<dim3((unsigned)ceil_div(a.c.tokens, SIDE), across), TILE_THREADS,
+                                  0, call.stream>>>(a);
+        if (a.parts && a.splits > 0)
+            coeffs_dphi_kernel<T>
+                <<<dim3(across, columns, (unsigned)a.splits), TILE_THREADS, 0, call.stream>>>(a);
+        if (a.parts)
+            coeffs_sum_kernel<T><<<(unsigned)ceil_div(width * a.c.columns, TILE_THREADS),
+                                   TILE_THREADS, 0, call.stream>>>(a);
+    });
+}
+
+#endif
