@@ -1,23 +1,11 @@
 /* softmax_logp.cu - log-probabilities, entropy and their gradient from a row of logits.
  *
- * A row is read for its largest logit, then, from L2, for the sums relative to it, and once more
- * for the gradient. */
+ * Wide rows of whole chunks are read once, into the shared memory of a block or a cluster. Others
+ * are read in each pass: once for the log-probability of the target alone; for the largest logit
+ * and the sums relative to it where more is asked for; and once more for the gradient. */
 #include "softmax_logp.cuh"
 
 /* ---- forward ---- */
-
-/* Of the class at `place`, -1 for another slice's. */
-template <class T>
-__device__ __forceinline__ static float logp_at(const slogp_args &a, const slogp_sums &s,
-                                                const T *row, int64_t place)
-{
-    if (place < 0)
-        return 0;
-    if (a.slice)
-        return capped<true>(get(row + place), a.softcap) * a.per_temperature;
-    const float log_sum = log1pf(s.others);
-    return place == s.best ? -log_sum : distance(a, get(row + place), s.max) - log_sum;
-}
 
 __device__ __forceinline__ static int64_t place_of(const slogp_args &a, int64_t id)
 {
@@ -25,17 +13,30 @@ __device__ __forceinline__ static int64_t place_of(const slogp_args &a, int64_t 
     return place >= 0 && place < a.n ? place : -1;
 }
 
-template <class T>
+/* Of the class at `place`, -1 for another slice's. */
+template <class T, int MODE>
+__device__ __forceinline__ static float logp_at(const slogp_args &a, const slogp_sums &s,
+                                                const T *row, int64_t place)
+{
+    if (place < 0)
+        return 0;
+    if (a.slice)
+        return capped<MODE == LOGP_CAPPED>(get(row + place), a.softcap) * a.per_temperature;
+    const float log_sum = log1pf(s.others);
+    return place == s.best ? -log_sum : distance<MODE>(a, get(row + place), s.max) - log_sum;
+}
+
+template <class T, int MODE, class TEAM>
 __device__ __forceinline__ static void write_results(const slogp_args &a, const slogp_sums &s,
-                                                     const team &t, const T *row, int64_t r)
+                                                     const TEAM &t, const T *row, int64_t r)
 {
     for (int k = t.lane; a.selected && k < a.count; k += t.lanes)
         if (a.ids_range.holds(k, a.ids[k], true))
-            a.selected[r * a.count + k] = logp_at(a, s, row, place_of(a, a.ids[k]));
+            a.selected[r * a.count + k] = logp_at<T, MODE>(a, s, row, place_of(a, a.ids[k]));
     if (t.lane != 0)
         return;
     const float log_sum = log1pf(s.others);
-    a.logp[r] = logp_at(a, s, row, place_of(a, a.target[r]));
+    a.logp[r] = logp_at<T, MODE>(a, s, row, place_of(a, a.target[r]));
     if (a.lse)
         a.lse[r] = s.max == -CUDART_INF_F ? s.max : s.max * a.per_temperature + log_sum;
     if (a.entropy)
@@ -48,7 +49,8 @@ __device__ __forceinline__ static void write_results(const slogp_args &a, const 
         a.predicted[r] = s.best;
 }
 
-__device__ __forceinline__ static void write_ignored(const slogp_args &a, const team &t, int64_t r)
+template <class TEAM>
+__device__ __forceinline__ static void write_ignored(const slogp_args &a, const TEAM &t, int64_t r)
 {
     float *const zeros[] = {a.logp, a.lse, a.entropy, a.mean, a.squares};
     for (int k = t.lane; a.selected && k < a.count; k += t.lanes)
@@ -63,7 +65,50 @@ __device__ __forceinline__ static void write_ignored(const slogp_args &a, const 
         a.predicted[r] = -1;
 }
 
-/* ---- backward ---- */
+/* ---- the target alone ---- */
+
+/* y: the target's place, -1 in another slice. */
+template <class T, class TEAM, class ROW>
+__device__ __forceinline__ static void write_slopes(const slogp_args &a, const TEAM &t,
+                                                    const ROW &logits, int64_t r, int y,
+                                                    const row_odds &o)
+{
+    const float g = a.dlogp[r] * a.grad_scale * a.per_temperature;
+    const float factor = -g * o.scale, own = g * o.doubt;
+    const float by = a.per_temperature * 1.44269504088896341f;
+    char *const row = a.dlogits.row(r);
+    logits.walk(t, a.n, true, [&](int j, float(&v)[V<T>]) {
+        float d[V<T>];
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            d[i] = factor * exp2_term((v[i] - o.max) * by);
+        if ((unsigned)(y - j) < (unsigned)V<T>)
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                d[i] = j + i == y ? own : d[i];
+        store_gradient<T>(a, row, j, d);
+    });
+}
+
+/* A row that has a target; x: the logit that stands apart, the target's if y >= 0. */
+template <class T, class TEAM, class ROW>
+__device__ __forceinline__ static void run_alone(const slogp_args &a, TEAM &t, const ROW &logits,
+                                                 int64_t r, int y, float x)
+{
+    row_odds o;
+    if (!a.dlogp || !(odds_saved(a, a.saved_lse[r], x, &o) || a.slice))
+        o = odds_beside<T>(a, t, logits, x, max(y, 0));
+    if (a.dlogp) {
+        t.barrier(); /* all have read x: dlogits may be the same memory */
+        write_slopes<T>(a, t, logits, r, y, o);
+    } else if (t.lane == 0) {
+        a.logp[r] = !a.slice ? -o.minus_log_p : y < 0 ? 0 : x * a.per_temperature;
+        if (a.lse)
+            a.lse[r] = o.lse;
+    }
+}
+
+/* ---- the gradient of all ---- */
 
 /* p = factor exp(d), log p + entropy = d + mean_gap; upstream gradients: of the target, of the
  * entropy, of all log-probabilities. */
@@ -73,9 +118,9 @@ struct slogp_slopes {
     float logp, entropy, all, scale;
 };
 
-template <class T>
-__device__ __forceinline__ static slogp_slopes slopes_of(const slogp_args &a, team &t,
-                                                         const walked_row<T> &logits, int64_t r)
+template <class T, int MODE, class TEAM, class ROW>
+__device__ __forceinline__ static slogp_slopes slopes_of(const slogp_args &a, TEAM &t,
+                                                         const ROW &logits, int64_t r)
 {
     slogp_slopes g;
     if (a.slice) {
@@ -87,7 +132,7 @@ __device__ __forceinline__ static slogp_slopes slopes_of(const slogp_args &a, te
         g.doubt = 0;
         g.best = -1;
     } else {
-        const slogp_sums s = sums_of(a, t, logits);
+        const slogp_sums s = sums_of<T, MODE>(a, t, logits);
         const float sum = 1 + s.others;
         g = {s.max, 1 / sum, s.gaps / sum, s.others / sum, s.best};
     }
@@ -123,65 +168,122 @@ __device__ __forceinline__ static int64_t named_place(const slogp_args &a, int64
     return place_of(a, k < 0 ? a.target[r] : a.ids[k]);
 }
 
-template <class T>
-__device__ __forceinline__ static void write_row(const slogp_args &a, const team &t,
-                                                 const walked_row<T> &logits, int64_t r,
-                                                 const slogp_slopes &g)
+/* 1 if a chunk of this thread's has a named class. */
+template <class T, class TEAM>
+__device__ __forceinline__ static bool has_name(const slogp_args &a, const TEAM &t, int64_t r,
+                                                int names)
+{
+    for (int k = -1; k < names; k++) {
+        const int place = (int)named_place(a, r, k);
+        if (place >= 0 && place / V<T> % t.lanes == t.lane)
+            return true;
+    }
+    return false;
+}
+
+template <class T, int MODE, class TEAM, class ROW>
+__device__ __forceinline__ static void
+write_row(const slogp_args &a, const TEAM &t, const ROW &logits, int64_t r, const slogp_slopes &g)
 {
     char *const row = a.dlogits.row(r);
     const int names = a.dselected ? a.count : 0;
+    const bool named = has_name<T>(a, t, r, names);
     logits.walk(t, a.n, true, [&](int j, float(&v)[V<T>]) {
         float d[V<T>];
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            const float e = distance(a, v[i], g.max), p = g.factor * exp_term(e);
+            const float e = distance<MODE>(a, v[i], g.max), p = g.factor * exp_term(e);
             d[i] = -g.all * p;
             if (g.entropy != 0 && p != 0)
                 d[i] -= g.entropy * p * (e + g.mean_gap);
         }
-        for (int k = -1; k < names; k++) {
+        for (int k = -1; named && k < names; k++) {
             const int64_t place = named_place(a, r, k);
             if (place < j || place >= j + V<T>)
                 continue;
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 if (j + i == place)
-                    d[i] = named_gradient(a, g, r, place, distance(a, v[i], g.max));
+                    d[i] = named_gradient(a, g, r, place, distance<MODE>(a, v[i], g.max));
         }
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
             d[i] *= g.scale;
-            if (a.softcap > 0)
+            if (MODE == LOGP_CAPPED)
                 d[i] *= softcap_slope(v[i], a.softcap);
         }
         store_gradient<T>(a, row, j, d);
     });
 }
 
-/* ---- both ---- */
+/* ---- both directions ---- */
 
-template <class T> __global__ void __launch_bounds__(MOST_LANES) slogp_kernel(const slogp_args a)
+/* What is asked of a row. row: it in memory; come: waits until it is where `logits` has it. */
+template <class T, int MODE, class TEAM, class ROW, class COME>
+__device__ __forceinline__ static void run_row(const slogp_args &a, TEAM &t, const ROW &logits,
+                                               const T *row, int64_t r, const COME &come)
+{
+    if constexpr (MODE == LOGP_ALONE) {
+        const int y = (int)place_of(a, a.target[r]);
+        const float x = get(row + max(y, 0));
+        come();
+        run_alone<T>(a, t, logits, r, y, x);
+    } else {
+        come();
+        if (!a.dlogp) {
+            write_results<T, MODE>(a, sums_of<T, MODE>(a, t, logits), t, row, r);
+            return;
+        }
+        const slogp_slopes g = slopes_of<T, MODE>(a, t, logits, r);
+        t.barrier(); /* all have their sums: dlogits may be the same memory */
+        write_row<T, MODE>(a, t, logits, r, g);
+    }
+}
+
+/* 1 if row r has no target, and nothing is left to do. */
+template <class T, class TEAM>
+__device__ __forceinline__ static bool skip_row(const slogp_args &a, const TEAM &t, int64_t r)
+{
+    const int64_t target = a.target[r];
+    if (target != a.ignore_index)
+        return !a.range.holds(r, target, t.lane == 0);
+    if (a.dlogp)
+        write_zeros<T>(a, t, r);
+    else
+        write_ignored(a, t, r);
+    return true;
+}
+
+template <class T, int MODE>
+__global__ void __launch_bounds__(MOST_LANES) slogp_kernel(const slogp_args a)
 {
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
     for (int64_t r = t.first; r < a.logits.rows; r += t.step) {
-        const walked_row<T> logits = {(const T *)a.logits.row(r)};
-        const int64_t target = a.target[r];
-        if (target == a.ignore_index) {
-            if (a.dlogp)
-                write_zeros<T>(a, t, r);
-            else
-                write_ignored(a, t, r);
-        } else if (!a.range.holds(r, target, t.lane == 0)) {
-            continue;
-        } else if (a.dlogp) {
-            const slogp_slopes g = slopes_of(a, t, logits, r);
-            t.barrier(); /* all have their sums: dlogits may be the same memory */
-            write_row(a, t, logits, r, g);
-        } else {
-            write_results(a, sums_of(a, t, logits), t, logits.row, r);
-        }
+        const T *const row = (const T *)a.logits.row(r);
+        const walked_row<T> logits = {row};
+        if (!skip_row<T>(a, t, r))
+            run_row<T, MODE>(a, t, logits, row, r, [] {});
     }
+}
+
+/* The same for wide rows: all of a row is under way at once, and it is read but once. */
+template <class T, int MODE>
+__global__ void __launch_bounds__(LOGITS_THREADS, MODE == LOGP_ALONE ? 3 : 2)
+    held_slogp_kernel(const __grid_constant__ slogp_args a)
+{
+    extern __shared__ uint4 held[];
+    __shared__ cluster_memory memory;
+    logits_team t(&memory);
+    const T *const row = (const T *)a.logits.row(t.row);
+    const held_logits<T> logits = {held};
+    if (skip_row<T>(a, t, t.row))
+        return;
+    logits.take(t, row, a.n);
+    run_row<T, MODE>(a, t, logits, row, t.row, [&] {
+        t.begin();
+        wait_for_copies();
+    });
 }
 
 /* ---- the host's side ---- */
@@ -207,19 +309,46 @@ template <class ARGS> static slogp_args slogp_args_of(const cuda_call &call, con
     return a;
 }
 
+/* The kernels of a mode. Rows that are not held have those of both ends alone. */
+template <class T, int MODE>
+static bool launch_held_rows(const cuda_call &call, const slogp_args &a)
+{
+    if constexpr (element<T>::WHOLE) {
+        const held_shape h =
+            hold_rows(call, LOGITS_THREADS, a.logits.rows, (int64_t)a.n * (int)sizeof(T), 1);
+        if (h.cluster)
+            launch_held(call, h, held_slogp_kernel<T, MODE>, a);
+        return h.cluster != 0;
+    }
+    return false;
+}
+
+template <class T> static void launch_rows(const cuda_call &call, slogp_args a, int mode)
+{
+    if (mode == LOGP_ALONE    ? launch_held_rows<T, LOGP_ALONE>(call, a)
+        : mode == LOGP_CAPPED ? launch_held_rows<T, LOGP_CAPPED>(call, a)
+                              : launch_held_rows<T, LOGP_ALL>(call, a))
+        return;
+    const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), CHUNKS_OF_A_THREAD,
+                                   a.dlogp ? GRADIENT_LANES : LOSS_LANES);
+    a.lanes = s.lanes;
+    if (mode == LOGP_ALONE)
+        slogp_kernel<T, LOGP_ALONE><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+    else
+        slogp_kernel<T, LOGP_CAPPED><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+}
+
 static void launch(const cuda_call &call, const tg_tensor *logits, const tg_tensor *dlogits,
-                   slogp_args a)
+                   const slogp_args &a)
 {
     const tg_tensor *const tensors[] = {logits, dlogits};
+    const bool more =
+        a.entropy || a.selected || a.mean || a.squares || a.predicted || a.dentropy || a.dselected;
+    const int mode = a.softcap > 0 ? LOGP_CAPPED : more ? LOGP_ALL : LOGP_ALONE;
     if (a.logits.rows == 0)
         return;
-    by_wholeness(logits, are_whole(tensors, 2), [&](auto e) {
-        using T = decltype(e);
-        const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), CHUNKS_OF_A_THREAD,
-                                       dlogits ? GRADIENT_LANES : LOSS_LANES);
-        a.lanes = s.lanes;
-        slogp_kernel<T><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
-    });
+    by_wholeness(logits, are_whole(tensors, 2),
+                 [&](auto e) { launch_rows<decltype(e)>(call, a, mode); });
 }
 
 CUDA_OPERATOR(softmax_logp_forward, TG_TAKES_FLOATS);
