@@ -65,6 +65,10 @@ MODULES = {
     "geglu": (liger.LigerGEGLUMLP(CONFIG), gated(gelu)),
     "phi3": (liger.LigerPhi3SwiGLUMLP(CONFIG), packed),
     "falcon": (liger.LigerFalconH1SwiGLUMLP(SimpleNamespace(**vars(CONFIG), mlp_multipliers=(0.5, 2))), falcon),
+    "mlp": (liger.LigerMLP(CONFIG), gated(F.silu)),
+    "falcon_mlp": (liger.LigerFalconH1MLP(SimpleNamespace(**vars(CONFIG), mlp_multipliers=(0.5, 2))), falcon),
+    "tiled_swiglu": (liger.LigerTiledSwiGLUMLP(CONFIG, num_shards=4), gated(F.silu)),
+    "tiled_geglu": (liger.LigerTiledGEGLUMLP(SimpleNamespace(hidden_size=16, intermediate_size=24)), gated(gelu)),
     "mixtral": (liger.LigerBlockSparseTop2MLP(CONFIG), lambda m, x: m.w2(F.silu(m.w1(x)) * m.w3(x))),
 }
 
@@ -251,6 +255,42 @@ def test_rotary():
     table = torch.polar(torch.ones(5, 4), angle[0, :, :4])
     found, _ = liger.liger_llama4_text_rotary_pos_emb(q.transpose(1, 2), k.transpose(1, 2), table)
     torch.testing.assert_close(found, torch.view_as_real(complex_q * table[:, None]).flatten(3), atol=1e-5, rtol=1e-5)
+
+
+def test_tiled_mlp_of_a_frozen_input():
+    """Parameters get their gradients where the input needs none."""
+    module, x = liger.LigerTiledSwiGLUMLP(CONFIG, num_shards=3), torch.randn(2, 6, 16)
+    found = gradients(module(x), *module.parameters())
+    torch.testing.assert_close(found, gradients(gated(F.silu)(module, x), *module.parameters()), atol=1e-4, rtol=1e-4)
+
+
+def test_tiled_mlp_under_autocast():
+    """Backward computes the parts again in the types of forward."""
+    module, x = liger.LigerTiledSwiGLUMLP(CONFIG, num_shards=2), torch.randn(6, 16, requires_grad=True)
+    tensors = x, *module.parameters()
+    with torch.autocast("cpu", torch.bfloat16):
+        tiled, whole = module(x), gated(F.silu)(module, x)
+    torch.testing.assert_close(gradients(tiled, *tensors), gradients(whole, *tensors), atol=5e-2, rtol=5e-2)
+
+
+@pytest.mark.parametrize("sparse", (False, True))
+@pytest.mark.parametrize("stride, padding, dilation, groups", ((1, 1, 1, 1), (1, 0, 1, 2), (2, 1, 1, 1), (1, 2, 2, 2)))
+def test_multi_token_attention(stride, padding, dilation, groups, sparse):
+    torch.manual_seed(0)
+    module = liger.LigerMultiTokenAttention(2, 4, 3, stride, padding, dilation, groups, sparse=sparse)
+    scores = torch.randn(2, 2, 7, 7, requires_grad=True)
+    lower = torch.ones(7, 7, dtype=torch.bool).tril()
+    masked = scores.masked_fill(~lower, -1e9)
+    probs = liger.functional.liger_sparsemax(masked, -1) if sparse else masked.softmax(-1)
+    y = F.conv2d(probs, module.weight, module.bias, stride, padding, dilation, groups)
+    tensors = scores, module.weight, module.bias
+    found, expected = module(scores), y.tril()
+    torch.testing.assert_close(gradients(found, *tensors), gradients(expected, *tensors), atol=1e-5, rtol=1e-5)
+
+
+def test_multi_token_attention_of_a_result_too_large():
+    with pytest.raises(ValueError, match="has 9 rows, expected 1 to 7"):
+        liger.LigerMultiTokenAttention(1, 1, 1, padding=1)(torch.randn(1, 1, 7, 7))
 
 
 def test_neighborhood_attention():
