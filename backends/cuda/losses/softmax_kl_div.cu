@@ -2,9 +2,9 @@
  * gradient of the logits.
  *
  * Wide rows of logits stay in shared memory: they are read once, and the target is read twice, the
- * second time from L2. Other rows are read again in each of three passes: for the largest logit, the
- * sums relative to it, and loss and gradient. The class with the largest logit stands apart from
- * the sums (README.md of the family). */
+ * second time from L2. Other rows are read again in each of three passes: for the largest logit,
+ * the sums relative to it, and loss and gradient. The class with the largest logit stands apart
+ * from the sums (README.md of the family). */
 #include "losses/divergence.cuh"
 #include "losses/logits.cuh"
 #include "rows/mixed.cuh"
