@@ -149,7 +149,8 @@ def test_a_module_says_what_it_takes():
 BATCH = {"gemm": {"a": 1, "b": 0}, "qwen2vl_mrope": {"q": 0, "k": 0, "cos": 1, "sin": 1}, "rope": {"q": 0, "k": 0},
          "attn_res": {"v": 1}, "llama4_rope": {"q": 0, "k": 0}, "embedding": {"indices": 0}, "layer_norm": {"x": 0}, "poly_norm": {"x": 0},
          "fused_linear_cross_entropy": {"x": 0, "target": 0}, "fused_linear_jsd": {"x": 0, "teacher_x": 0},
-         "fused_linear_logp": {"x": 0, "target": 0}, "fused_linear_kl_div": {"x": 0, "target": 0}}
+         "fused_linear_logp": {"x": 0, "target": 0}, "fused_linear_kl_div": {"x": 0, "target": 0},
+         "preference_loss": {"logp": 1, "ref_logp": 1}}
 
 
 def larger(name, factor, device):
