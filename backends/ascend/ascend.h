@@ -152,6 +152,11 @@ tg_status ascend_side_so_far(tg_ctx *ctx);
 
 /* Called by `gemm`. */
 tg_status ascend_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args);
+/* By `multi_token_attention`. */
+tg_status ascend_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args);
+tg_status ascend_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args);
+tg_status ascend_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args);
+tg_status ascend_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args);
 
 /* CANN's own product, on a card alone. */
 tg_status ascend_gemm_aclnn(tg_ctx *ctx, const tg_gemm_args *args);

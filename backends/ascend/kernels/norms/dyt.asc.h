@@ -39,7 +39,7 @@ ASC_KERNEL ASC_NAME(dyt_forward)(ASC_PARAMS(DYT_FORWARD))
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     for (int64_t task = asc_get_block_idx(); task < strips * groups; task += asc_get_block_num()) {
         const int64_t end = rows * (task / strips + 1) / groups;
-        asc_tile tile = norm_strip(task, strips, groups, rows, columns, tile_columns);
+        asc_tile tile = asc_strip(task, strips, groups, rows, columns, tile_columns);
         d.pitch = asc_round_up(tile.columns, ASC_LANES);
         ASC_NAME(dyt_vectors)(&d, staged_at, gamma, gamma_f32, beta, beta_f32, tile);
         for (; tile.row < end; tile.row += tile_rows, slot ^= 1) {
@@ -98,7 +98,7 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
     asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2); /* the sums have left */
     for (int64_t task = asc_get_block_idx(); task < strips * groups; task += asc_get_block_num()) {
         const int64_t group = task / strips, end = rows * (group + 1) / groups;
-        asc_tile tile = norm_strip(task, strips, groups, rows, columns, tile_columns);
+        asc_tile tile = asc_strip(task, strips, groups, rows, columns, tile_columns);
         d.columns = tile.columns;
         d.pitch = asc_round_up(tile.columns, ASC_LANES);
         ASC_NAME(dyt_vectors)(&d, staged_at, gamma, gamma_f32, 0, 0, tile);

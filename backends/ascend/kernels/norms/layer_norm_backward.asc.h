@@ -146,7 +146,7 @@ ASC_KERNEL ASC_NAME(layer_norm_columns)(ASC_PARAMS(LAYER_NORM_COLUMNS))
     asc_pipeline_begin(); /* of MTE3's flags the first alone is used: the sums have left */
     for (int64_t task = asc_get_block_idx(); task < strips * groups; task += asc_get_block_num()) {
         const int64_t group = task / strips, end = rows * (group + 1) / groups;
-        asc_tile tile = norm_strip(task, strips, groups, rows, columns, tile_columns);
+        asc_tile tile = asc_strip(task, strips, groups, rows, columns, tile_columns);
         const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
         ASC_MAY_WRITE(0);
         asc_duplicate(dw, 0.0f, (uint32_t)pitch);

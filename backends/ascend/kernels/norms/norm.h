@@ -4,6 +4,7 @@
 #define NORM_H
 
 #include "shared/asc_short.h"
+#include "shared/asc_strip.h"
 
 /* What belongs to the rows of a tile: a value each, or a block each. */
 typedef struct norm_rows {
@@ -32,18 +33,6 @@ static inline __aicore__ void norm_statistics(const norm_rows *r, int whole, int
     }
     ASC_THEN();
     asc_rstd(r->rstd, r->rstds, rows, eps);
-}
-
-/* Strips of columns, whose rows `groups` tasks share: a task's first tile, without rows yet. */
-static inline __aicore__ asc_tile norm_strip(int64_t task, int64_t strips, int64_t groups,
-                                             int64_t rows, int64_t columns, int64_t tile_columns)
-{
-    asc_tile t;
-    t.row = rows * (task / strips) / groups;
-    t.rows = 0;
-    t.column = task % strips * tile_columns;
-    t.columns = asc_min_of(tile_columns, columns - t.column);
-    return t;
 }
 
 /* y = y scale + shift, of which either may be absent: a value a column or, of lines
