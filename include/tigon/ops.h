@@ -487,8 +487,8 @@ TG_API tg_status tg_causal_conv1d_forward(tg_ctx *ctx, const tg_causal_conv1d_fo
  *   dout_gate = dy * silu(v),   dweight[k] = sum over t of dv[t] * u[t - (K - 1) + k],
  *   dbias = sum over t of dv
  *   dy, x, dx and the gates with their gradients [..,S,C] T; outputs lie over none of the inputs.
- *   dweight like weight, dbias [C], din_gate, dout_gate; NULL: not computed. Each needs the input
- *   whose gradient it is. accumulate: dweight and dbias are added to.
+ *   dweight has the shape of weight. It, dbias [C], din_gate and dout_gate are not computed if they
+ *   are NULL; each needs the input whose gradient it is. accumulate: dweight and dbias are added to.
  */
 TG_API tg_status tg_causal_conv1d_backward(tg_ctx *ctx, const tg_causal_conv1d_backward_args *args);
 
@@ -919,7 +919,7 @@ TG_API tg_status tg_fused_neighborhood_attention_backward(
  *   for j <= i, and 0 for j > i. D is the dilation, P the padding. Outside of the matrix probs is
  *   0. c' is channel c of the group of o.
  *   scores, probs [B,C,L,L], y [B,O,L,L] T.
- *   weight [O,C / groups,K,K] W. bias [O] W; NULL: 0.
+ *   weight [O,I,K,K] W with I = C / groups. bias [O] W; NULL: 0.
  *   padding: of a convolution whose result is as large as scores, dilation (K - 1) / 2.
  *   groups: a divisor of C and O. sparse: sparsemax in place of softmax.
  *   causal_queries: probs[c',i + (a - (K - 1)) D,...], so that a query sees none after itself.
