@@ -487,9 +487,9 @@ TG_API tg_status tg_causal_conv1d_forward(tg_ctx *ctx, const tg_causal_conv1d_fo
  *   dout_gate = dy * silu(v),   dweight[k] = sum over t of dv[t] * u[t - (K - 1) + k],
  *   dbias = sum over t of dv
  *   dy, x, dx and the gates with their gradients [..,S,C] T; outputs lie over none of the inputs.
- *   dweight has the shape of weight. It, dbias [C], din_gate and dout_gate are not computed if they
- *   are NULL; each needs the input whose gradient it is. accumulate: dweight and dbias are added to.
- */
+ *   dweight has the shape of weight. It, dbias [C], din_gate and dout_gate are not computed if
+ *   they are NULL; each needs the input whose gradient it is. accumulate: dweight and dbias are
+ *   added to. */
 TG_API tg_status tg_causal_conv1d_backward(tg_ctx *ctx, const tg_causal_conv1d_backward_args *args);
 
 /* softmax: y = exp(x - max(x)) / sum(exp(x - max(x))) over the last dimension.
