@@ -45,6 +45,21 @@ static double upstream(const flkl *f, int64_t rows)
                          : reduction_scale((row_labels){0}, f->reduction, 1, f->weight->shape[0]));
 }
 
+/* The largest sum of a row's targets, which need not be 1: the gradient of a row's logits is below
+ * that. Of targets on a device nothing is known; 2^11 is what f16 has room for. */
+static double largest_sum(const tg_tensor *target)
+{
+    const tg_rows rows = tg_rows_of(target);
+    double most = on_host(target) ? 1 : 256;
+    for (int64_t r = 0; on_host(target) && r < rows.rows; r++) {
+        double sum = 0;
+        for (int64_t v = 0; v < rows.n; v++)
+            sum += fabs(tg_get(rows.data, rows.type, r * rows.stride + v));
+        most = fmax(most, sum);
+    }
+    return most;
+}
+
 static tg_status run(tg_ctx *ctx, const flkl *f)
 {
     run_state s = {.l = {.ctx = ctx,
@@ -62,9 +77,9 @@ static tg_status run(tg_ctx *ctx, const flkl *f)
                    .f = f,
                    .target = tg_rows_of(f->target)};
     TG_TRY(fused_linear_begin(&s.l, f->chunk_bytes));
-    /* times the sum of a row's targets, which need not be 1, its gradient is below that */
     if (s.l.type == TG_F16)
-        s.l.scale = fused_linear_scale(fabs(upstream(f, s.l.rows_of_x.rows)), 8);
+        s.l.scale =
+            fused_linear_scale(fabs(upstream(f, s.l.rows_of_x.rows)) * largest_sum(f->target), 12);
     return fused_linear_run(&s.l, run_loss, &s);
 }
 

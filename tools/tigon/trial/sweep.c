@@ -138,16 +138,22 @@ static const pb_case *any_case(const catalogue *cat, const pb_op *op, dice *d)
 
 /* ---- cases ---- */
 
+/* Of four dimensions three stay as a case has them where they go with each other. */
+static int stays(dice *d, int together)
+{
+    return together && below(d, 4) > 0;
+}
+
 /* The case's text, and behind it what overrides its dimensions and strides. */
-static void write_case(const pb_op *op, const pb_case *from, dice *d, int64_t elements, char *text,
-                       size_t size)
+static void write_case(const pb_op *op, const pb_case *from, dice *d, int64_t elements,
+                       int together, char *text, size_t size)
 {
     dimensions dims;
     int64_t widest = 0;
     snprintf(text, size, "%s", from->text);
     dimensions_of(op, from, &dims);
     for (int i = 0; i < dims.n; i++)
-        if (dims.is_width[i]) {
+        if (dims.is_width[i] && !stays(d, together)) {
             const int64_t w = width(d, elements);
             widest = w > widest ? w : widest;
             text_add(text, size, " %s=%lld", dims.name[i], (long long)w);
@@ -155,7 +161,7 @@ static void write_case(const pb_op *op, const pb_case *from, dice *d, int64_t el
     int64_t so_far =
         widest ? widest : 1; /* elements of a tensor that has the dimensions up to here */
     for (int i = 0; i < dims.n; i++)
-        if (!dims.is_width[i]) {
+        if (!dims.is_width[i] && !stays(d, together)) {
             const int64_t n = rows(d, so_far, elements);
             so_far *= n;
             text_add(text, size, " %s=%lld", dims.name[i], (long long)n);
@@ -211,7 +217,7 @@ int check_draw(const catalogue *cat, const pb_op *op, uint64_t seed, int64_t ind
         const pb_case *from = any_case(cat, op, &d);
         if (!from)
             break;
-        write_case(op, from, &d, elements, text, sizeof text);
+        write_case(op, from, &d, elements, i >= TRIES / 2, text, sizeof text);
         if (pb_case_parse(cat, op->group, text, c, error))
             return -1;
         if (is_small(cat, op, c, error) && check_is_legal(cat, op, c, error))
