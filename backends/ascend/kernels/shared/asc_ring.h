@@ -82,6 +82,13 @@ typedef struct asc_ring {
         *pick; /* of each row the column of one element that comes with the first piece; or 0. A row
                   whose column there is not is not copied in: its buffers hold anything */
     int64_t pick_place;
+    __gm__ int64_t
+        *picks; /* columns of further elements of every row, so many; in the blocks before
+                              that one's */
+    int64_t npicks;
+    int64_t start;    /* columns are counted from this one on */
+    int64_t sliced;   /* a row is copied in wherever its column is, */
+    int64_t left_out; /* but for this one */
     int64_t slots, first, step, rows, columns, piece, pieces;
     int64_t reads, writes, behind, at, loaded, total;
 } asc_ring;
@@ -129,12 +136,22 @@ static inline __aicore__ __gm__ char *asc_ring_row(const asc_ring *ring, int ten
     return ring->from[tensor] + asc_row_at(ring->rows_at[tensor], row);
 }
 
-/* An element alone; padded with zeros to a block. */
-static inline __aicore__ void asc_ring_load_pick(const asc_ring *ring, int64_t row, int slot)
+/* A column counted from the first that is there; -1: it is not. */
+static inline __aicore__ int64_t asc_ring_column(const asc_ring *ring, int64_t column)
 {
-    asc_copy_rows_in(asc_place(ring->pick_place, slot),
-                     asc_ring_row(ring, 0, row) + ring->pick[row] * ring->size[0], 1, ring->size[0],
-                     ring->size[0], 32);
+    const int64_t at = column - ring->start;
+    return at >= 0 && at < ring->columns ? at : -1;
+}
+
+/* An element alone, to block `number`; padded with zeros. */
+static inline __aicore__ void asc_ring_load_pick(const asc_ring *ring, int64_t row, int64_t column,
+                                                 int64_t number, int slot)
+{
+    const int64_t at = asc_ring_column(ring, column);
+    if (at >= 0)
+        asc_copy_rows_in(asc_place(ring->pick_place, slot) + (uint64_t)(number * 32),
+                         asc_ring_row(ring, 0, row) + at * ring->size[0], 1, ring->size[0],
+                         ring->size[0], 32);
 }
 
 static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t position)
@@ -142,9 +159,13 @@ static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t positi
     const asc_ring_turn turn = asc_ring_turn_of(ring, position);
     const int64_t p = turn.p, row = ring->first + turn.local * ring->step;
     const int slot = (int)(position % ring->slots);
-    const int there = !ring->pick || (ring->pick[row] >= 0 && ring->pick[row] < ring->columns);
-    if (ring->pick && there && p == 0)
-        asc_ring_load_pick(ring, row, slot);
+    const int there = !ring->pick || asc_ring_column(ring, ring->pick[row]) >= 0 ||
+                      (ring->sliced && ring->pick[row] != ring->left_out);
+    if (ring->pick && there && p == 0) {
+        for (int64_t i = 0; i < ring->npicks; i++)
+            asc_ring_load_pick(ring, row, ring->picks[i], i, slot);
+        asc_ring_load_pick(ring, row, ring->pick[row], ring->npicks, slot);
+    }
     for (int i = 0; i < ASC_RING_TENSORS && ring->from[i] && there; i++) {
         const int64_t bytes = asc_ring_columns(ring, p) * ring->size[i];
         asc_copy_rows_in(asc_place(ring->place[i], slot),
