@@ -51,7 +51,9 @@ static tg_status choose(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tens
             break;
     }
     if (!rows)
-        return ascend_choose(plan); /* which says what there is no room for */
+        return ascend_host->fail(
+            TG_ENOMEM, "%s: a tile has %lld rows beside its own, for which UB has no room",
+            ub->name, (long long)beside);
     ascend_fits(plan, rows, strip);
     const int64_t wanted = (cores + l->column_tiles - 1) / l->column_tiles;
     *groups = wanted < plan->problem.rows ? wanted : plan->problem.rows;
