@@ -1,7 +1,8 @@
-"""A call of each autograd function of tigon.liger.ops."""
+"""A call of each autograd function of tigon.liger.ops that is made of operators; TiledMLP is made of any block."""
 import torch
 
 import tigon.liger.ops
+from tigon.liger.ops._shared import Function
 
 
 def normal(*shape):
@@ -29,6 +30,8 @@ def liger_calls():
         "FusedLinearScaledCrossEntropy": lambda x: (x, normal(11, 8), ids),
         "ModulatedRMSNorm": lambda x: (x, normal(8), normal(2, 8), normal(2, 8), 1e-6),
         "FusedLinearJSD": lambda x: (x, normal(11, 8), other, torch.randn(11, 8)),
+        "FusedLinearKLDiv": lambda x: (x, normal(11, 8), torch.rand(6, 11).softmax(-1)), "FusedCETVD": lambda x: (x, other, ids),
+        "MultiTokenAttention": lambda x: (x.view(3, 1, 4, 4), normal(1, 1, 1, 1)),
         "JSD": lambda x: (x, other.log_softmax(-1)), "KLDivLoss": lambda x: (x, other.softmax(-1)), "TVDLoss": lambda x: (x, other.softmax(-1)),
         "Grpo": lambda x: (x.view(2, 3, 8), logp, logp, tokens, torch.randn(2), None, 1.0, 0.04, 0.2, 0.4, False),
         "Embedding": lambda x: (x, tokens), "Rope": lambda x: (x.view(1, 2, 3, 8), normal(1, 1, 3, 8), angles.cos(), angles.sin()),
@@ -40,4 +43,4 @@ def liger_calls():
 
 LIGER = liger_calls()
 FUNCTIONS = {n.removeprefix("Liger").removesuffix("Function").removesuffix("Loss" * n.startswith("Grpo")): f
-             for n, f in vars(tigon.liger.ops).items() if isinstance(f, type) and issubclass(f, torch.autograd.Function)}
+             for n, f in vars(tigon.liger.ops).items() if isinstance(f, type) and issubclass(f, Function) and f is not Function}

@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(MTA_THREADS) mta_scores_kernel(const mta_args 
     float sum = 0, count = 0;
     for (int64_t j = threadIdx.x; j <= i; j += MTA_THREADS) {
         const float dp = mta_dprob<T>(a, channel, i, j), x = get(p + j);
-        const float part = !a.sparse ? x : x > 0 ? 1 : 0;
+        const float part = a.sparse && x > 0 ? 1 : x;
         sum += part * dp;
         count += part;
         if (keep)
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(MTA_THREADS) mta_scores_kernel(const mta_args 
         float result = 0;
         if (j <= i) {
             const float dp = keep ? held[j] : mta_dprob<T>(a, channel, i, j), x = get(p + j);
-            result = (!a.sparse ? x : x > 0 ? 1 : 0) * (dp - mean);
+            result = (a.sparse && x > 0 ? 1 : x) * (dp - mean);
         }
         put(a.dscores.row<T>(row) + j, result);
     }

@@ -128,7 +128,7 @@ __device__ __forceinline__ static void backward_row(const cetvd_args &a, const t
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
             const float log_p = x[i] - lse, p = expf(log_p), d = (x[i] - z[i]) - apart;
-            const float of_tvd = d > 0 ? above : d < 0 ? below : tie;
+            const float of_tvd = d > 0 ? above : d < 0 ? below : tie + (p == 0 ? 0 : d);
             dx[i] = p * (dce + of_tvd);
             if (j + i == y) /* no difference of numbers near each other */
                 dx[i] = dce * expm1f(log_p) + p * of_tvd;

@@ -90,12 +90,13 @@ static void backward_row(const backward_job *j, int64_t row, char *out)
     const double dce = number(a->dce, row), half = number(a->dtvd, row) / 2;
     const double sigma = a->dtvd ? number(a->sigma, row) : 0;
     const double x = el_get(r.type, r.student, y), d = x - el_get(r.type, r.teacher, y) - apart;
-    const double of_tvd = half * ((d > 0) - (d < 0) - sigma);
+    const double p = exp(x - lse), sign = d != d && p != 0 ? d : (d > 0) - (d < 0);
+    const double of_tvd = half * (sign - sigma);
     const cetvd_gradient g = {(float)lse, (float)apart, (float)(dce + half * (1 - sigma)),
                               (float)(dce - half * (1 + sigma)), (float)(dce - half * sigma)};
     cetvd_write_row(&r, &g, out);
     /* the target's 1 - p: no difference of numbers near each other */
-    el_set(r.type, out, y, (float)(dce * expm1(x - lse) + of_tvd * exp(x - lse)));
+    el_set(r.type, out, y, (float)(dce * expm1(x - lse) + of_tvd * p));
 }
 
 static void backward_rows(void *arg, int64_t begin, int64_t end, int worker)

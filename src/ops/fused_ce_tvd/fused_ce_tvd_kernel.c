@@ -106,8 +106,9 @@ SIMD_INLINE void gradient_body(el e, const char *student, const char *teacher, i
     for (int64_t i = 0; i < n; i += VL) {
         const vf x = exps_load(e, student, i, n, 0);
         const vf d = (x - exps_load(e, teacher, i, n, 0)) - apart;
-        const vf factor = v_select(d > zero, above, v_select(d < zero, below, tie));
-        const vf dx = v_exp(x - lse) * factor;
+        const vf p = v_exp(x - lse), none = v_select(p == zero, zero, d); /* 0, or NaN */
+        const vf factor = v_select(d > zero, above, v_select(d < zero, below, tie + none));
+        const vf dx = p * factor;
         if (n - i >= VL)
             v_store(e, out, i, dx);
         else

@@ -70,6 +70,12 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_ce_tvd_forward_args *args)
     return TG_OK;
 }
 
+/* NaN but where both logits are -inf, of which the gradient is 0. */
+static double sign_of(double d, double p)
+{
+    return d != d && p != 0 ? d : sign(d);
+}
+
 static tg_status backward(tg_ctx *ctx, const tg_fused_ce_tvd_backward_args *args)
 {
     (void)ctx;
@@ -86,7 +92,7 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_ce_tvd_backward_args *args
             const double log_p = x - of_student, p = exp(log_p), d = x - z - apart;
             double dx = args->dce ? dce * (i == y ? expm1(log_p) : p) : 0;
             if (args->dtvd)
-                dx += 0.5 * dtvd * p * (sign(d) - number(args->sigma, row));
+                dx += 0.5 * dtvd * p * (sign_of(d, p) - number(args->sigma, row));
             tg_set(out.data, out.type, row * out.stride + i, y == args->ignore_index ? 0 : dx);
         }
     }

@@ -29,7 +29,8 @@ SIMD_INLINE void softmax(float *x, int64_t n, float most)
 }
 
 /* x becomes max(x - tau, 0). tau is counted from the largest element, and so is between -1 and 0:
- * elements at or below the mean excess of those that are left fall out, until none does. */
+ * elements at or below the mean excess of those that are left fall out, until none does. With a NaN
+ * all are. */
 SIMD_INLINE void sparsemax(float *x, int64_t n, float most)
 {
     float tau = -1;
@@ -38,7 +39,7 @@ SIMD_INLINE void sparsemax(float *x, int64_t n, float most)
         for (int64_t j = 0; j < n; j += VL) {
             const vf z = v_load(EL_F32, x, j) - v_set(most);
             const vi in = z > v_set(tau);
-            sum += v_select(in, z, v_set(0));
+            sum += v_select(in, z, v_select(z == z, v_set(0), z));
             count += v_select(in, v_set(1), v_set(0));
         }
         before = kept;
@@ -46,7 +47,7 @@ SIMD_INLINE void sparsemax(float *x, int64_t n, float most)
         tau = kept > 0 ? (v_sum(sum) - 1) / kept : tau;
     }
     for (int64_t j = 0; j < n; j += VL)
-        v_store(EL_F32, x, j, v_max(v_load(EL_F32, x, j) - v_set(most) - v_set(tau), v_set(0)));
+        v_store(EL_F32, x, j, v_max(v_set(0), v_load(EL_F32, x, j) - v_set(most) - v_set(tau)));
 }
 
 SIMD_INLINE void probability_rows(el e, int stream, const job *job, int64_t begin, int64_t end,

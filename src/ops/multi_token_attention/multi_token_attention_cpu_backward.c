@@ -41,14 +41,14 @@ SIMD_INLINE void score_gradients(int sparse, const float *p, float *dp, int64_t 
     vf sum = v_set(0), count = v_set(0);
     for (int64_t j = 0; j < n; j += VL) {
         const vf x = v_load(EL_F32, p, j);
-        const vf part = sparse ? v_select(x > v_set(0), v_set(1), v_set(0)) : x;
+        const vf part = sparse ? v_select(x > v_set(0), v_set(1), x) : x;
         sum += part * v_load(EL_F32, dp, j);
         count += part;
     }
     const vf mean = v_set(sparse ? v_sum(sum) / v_sum(count) : v_sum(sum));
     for (int64_t j = 0; j < n; j += VL) {
         const vf x = v_load(EL_F32, p, j);
-        const vf part = sparse ? v_select(x > v_set(0), v_set(1), v_set(0)) : x;
+        const vf part = sparse ? v_select(x > v_set(0), v_set(1), x) : x;
         v_store(EL_F32, dp, j, part * (v_load(EL_F32, dp, j) - mean));
     }
 }

@@ -29,7 +29,7 @@ static void softmax(const tg_tensor *scores, const tg_tensor *probs, int64_t row
 }
 
 /* max(score - tau, 0), with the tau for which they add up to 1: elements that are not above the
- * mean excess of those that are left fall out, until none does. */
+ * mean excess of those that are left fall out, until none does. With a NaN all are. */
 static void sparsemax(const tg_tensor *scores, const tg_tensor *probs, int64_t row, int64_t n)
 {
     double tau = -INFINITY;
@@ -41,11 +41,13 @@ static void sparsemax(const tg_tensor *scores, const tg_tensor *probs, int64_t r
             if (get(scores, row, j) > tau) {
                 sum += get(scores, row, j);
                 kept++;
+            } else if (isnan(get(scores, row, j))) {
+                sum = NAN;
             }
         tau = (sum - 1) / (double)kept;
     }
     for (int64_t j = 0; j < n; j++)
-        set(probs, row, j, fmax(get(scores, row, j) - tau, 0));
+        set(probs, row, j, get(scores, row, j) <= tau ? 0 : get(scores, row, j) - tau);
 }
 
 /* ---- the convolution ---- */
@@ -129,13 +131,13 @@ static void score_gradients(const mta_shape *s, const tg_multi_token_attention_b
     const int64_t entry = row / s->length / s->in;
     double sum = 0, count = 0;
     for (int64_t j = 0; j <= i; j++) {
-        const double p = get(args->probs, row, j), part = args->sparse ? p > 0 : p;
+        const double p = get(args->probs, row, j), part = args->sparse && p > 0 ? 1 : p;
         count += part;
         sum += part * dprob(s, args, entry, channel, i, j);
     }
     const double mean = args->sparse ? sum / count : sum;
     for (int64_t j = 0; j < s->length; j++) {
-        const double p = get(args->probs, row, j), part = args->sparse ? p > 0 : p;
+        const double p = get(args->probs, row, j), part = args->sparse && p > 0 ? 1 : p;
         set(args->dscores, row, j,
             j <= i ? part * (dprob(s, args, entry, channel, i, j) - mean) : 0);
     }

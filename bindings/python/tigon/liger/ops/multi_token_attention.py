@@ -44,7 +44,7 @@ class LigerMultiTokenAttentionFunction(Function):
         if grad_out.shape != ctx.y_shape:
             dy = grad_out.new_zeros(ctx.y_shape)
             dy[ctx.part] = grad_out
-        _, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+        _, wants_weight, wants_bias = (*ctx.needs_input_grad, False)[:3]
         results = {"dscores": like(probs), "dweight": like(weight) if wants_weight else None,
                    "dbias": like(ctx.bias) if wants_bias else None}
         ops.multi_token_attention_backward(dy, probs, weight, **results, **ctx.options)
