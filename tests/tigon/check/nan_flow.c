@@ -99,8 +99,8 @@ static long check_place(tg_ctx *ctx, problem *p, place at, double *x, double *y,
     const int64_t n = outputs(p, NULL);
     long compared = 0;
     for (int b = 0; b < 3; b++) {
-        /* by a comparison, as frameworks write it, where NaN is lost: of tvd, of a hinge and of what
-         * sparsemax keeps */
+        /* by a comparison, as frameworks write it, where NaN is lost: of tvd, of a hinge and of
+         * what sparsemax keeps */
         if (b == 1 &&
             (strstr(p->op->info->name, "tvd") || strstr(p->op->info->name, "preference") ||
              strstr(p->op->info->name, "multi_token")))
