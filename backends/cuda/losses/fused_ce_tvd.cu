@@ -117,9 +117,10 @@ __global__ void __launch_bounds__(PAIR_THREADS, 3)
 template <class T>
 __device__ __forceinline__ static void backward_row(const cetvd_args &a, const team &t, int64_t r)
 {
-    const walked_pair<T> pair = {a.student.row<T>(r), a.teacher.row<T>(r)};
+    /* without dtvd nothing depends on the teacher: the student stands in its place */
+    const walked_pair<T> pair = {a.student.row<T>(r), (a.dtvd ? a.teacher : a.student).row<T>(r)};
     const int y = (int)a.target[r];
-    const float lse = a.saved_student[r], apart = lse - a.saved_teacher[r];
+    const float lse = a.saved_student[r], apart = a.dtvd ? lse - a.saved_teacher[r] : 0;
     const float sigma = a.dtvd ? a.saved_sigma[r] : 0, half = a.dtvd ? a.dtvd[r] / 2 : 0;
     const float dce = a.dce ? a.dce[r] : 0;
     const float above = half * (1 - sigma), below = -half * (1 + sigma), tie = -half * sigma;

@@ -84,9 +84,12 @@ typedef struct backward_job {
 static void backward_row(const backward_job *j, int64_t row, char *out)
 {
     const tg_fused_ce_tvd_backward_args *a = j->a;
-    const cetvd_row r = {j->type, row_at(&j->student, row), row_at(&j->teacher, row), j->n};
+    /* without dtvd nothing depends on the teacher: the student stands in its place */
+    const operand *other = a->dtvd ? &j->teacher : &j->student;
+    const cetvd_row r = {j->type, row_at(&j->student, row), row_at(other, row), j->n};
     const int64_t y = indices(a->target)[row];
-    const double lse = number(a->student_lse, row), apart = lse - number(a->teacher_lse, row);
+    const double lse = number(a->student_lse, row);
+    const double apart = a->dtvd ? lse - number(a->teacher_lse, row) : 0;
     const double dce = number(a->dce, row), half = number(a->dtvd, row) / 2;
     const double sigma = a->dtvd ? number(a->sigma, row) : 0;
     const double x = el_get(r.type, r.student, y), d = x - el_get(r.type, r.teacher, y) - apart;
