@@ -79,16 +79,39 @@ static uint32_t gates_of(const tg_tensor *in_gate, const tg_tensor *out_gate)
     .width = weight_width, .silu = (a)->silu, .groups = number_of_groups,                    \
     .weight_f32 = is_f32((a)->weight), .bias_f32 = is_f32((a)->bias)
 
-ASCEND_OPERATOR(causal_conv1d_forward, TG_TAKES_FLOATS);
-ASCEND_OPERATOR(causal_conv1d_backward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(causal_conv1d_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(causal_conv1d_backward, TG_TAKES_FLOATS);
+
+/* Weights of which UB has no room for the rows beside a tile are left to others. */
+#define PLAN_CONV(kernel, a, beside, plan, groups)                                                \
+    choose(plan, &ascend_ub_causal_conv1d[kernel], (a)->x, gates_of((a)->in_gate, (a)->out_gate), \
+           beside, groups)
+
+static int64_t beside_of(const tg_tensor *weight)
+{
+    return weight->shape[weight->ndim - 1] - 1;
+}
+
+int ascend_causal_conv1d_forward_accepts(const tg_causal_conv1d_forward_args *a)
+{
+    ascend_plan plan;
+    int64_t groups;
+    return PLAN_CONV(FORWARD, a, beside_of(a->weight), &plan, &groups) == TG_OK;
+}
+
+int ascend_causal_conv1d_backward_accepts(const tg_causal_conv1d_backward_args *a)
+{
+    ascend_plan plan;
+    int64_t groups;
+    return PLAN_CONV(BACKWARD, a, 2 * beside_of(a->weight), &plan, &groups) == TG_OK;
+}
 
 tg_status ascend_causal_conv1d_forward(tg_ctx *ctx, const tg_causal_conv1d_forward_args *a)
 {
     const int64_t width = a->weight->shape[a->weight->ndim - 1];
     ascend_plan plan;
     int64_t groups;
-    ASCEND_TRY(choose(&plan, &ascend_ub_causal_conv1d[FORWARD], a->x,
-                      gates_of(a->in_gate, a->out_gate), width - 1, &groups));
+    ASCEND_TRY(PLAN_CONV(FORWARD, a, width - 1, &plan, &groups));
     return ASCEND_LAUNCH(ctx, &plan, causal_conv1d_forward, CONV_GIVEN(a, width, groups),
                          .y = a->y);
 }
@@ -111,8 +134,7 @@ tg_status ascend_causal_conv1d_backward(tg_ctx *ctx, const tg_causal_conv1d_back
     ascend_partial_sums dweight, dbias;
     ascend_plan plan;
     int64_t groups, elements;
-    ASCEND_TRY(choose(&plan, &ascend_ub_causal_conv1d[BACKWARD], a->x,
-                      gates_of(a->in_gate, a->out_gate), 2 * (width - 1), &groups));
+    ASCEND_TRY(PLAN_CONV(BACKWARD, a, 2 * (width - 1), &plan, &groups));
     ASCEND_TRY(ascend_partials(ctx, a->dweight ? groups : 0, n * width, &dweight));
     ASCEND_TRY(ascend_partials(ctx, a->dbias ? groups : 0, n, &dbias));
     ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, causal_conv1d_backward, CONV_GIVEN(a, width, groups),
