@@ -123,14 +123,6 @@ static tg_status finish(tg_ctx *ctx, ce_call *c)
 
 /* ---- rows in pieces ---- */
 
-static int64_t out_type(const ce_call *c)
-{
-    const int type = c->dlogits ? tg_type_of(c->dlogits) : tg_type_of(c->logits);
-    if (type == tg_type_of(c->logits))
-        return CE_OUT_SAME;
-    return type == TG_BF16 ? CE_OUT_BF16 : CE_OUT_F16;
-}
-
 static uint32_t ring_options_of(const ce_call *c)
 {
     const uint32_t weighted = c->flags & CE_CLASSES ? CE_WEIGHTED | CE_SCRATCH : 0;
@@ -218,7 +210,8 @@ static tg_status run_in_pieces(tg_ctx *ctx, const ce_call *c)
     plan.layout.blocks = (c->rows + share - 1) / share;
     return ASCEND_LAUNCH(ctx, &plan, cross_entropy, CE_GIVEN_BY(c), .writes = writes,
                          .columns = c->classes, .share = share,
-                         .reads = !writes || (again && !saved), .out = out_type(c),
+                         .reads = !writes || (again && !saved),
+                         .out = cross_entropy_out(c->dlogits, c->logits),
                          .roundings = cross_entropy_roundings(c->classes));
 }
 
@@ -236,7 +229,8 @@ static uint32_t rows_options_of(const ce_call *c)
 static int plan_rows(ascend_plan *plan, const ce_call *c)
 {
     const int which = c->flags & CE_SAVED ? BACKWARD_ROWS : FORWARD_ROWS;
-    return c->classes > 0 && c->classes <= INT16_MAX && out_type(c) == CE_OUT_SAME &&
+    return c->classes > 0 && c->classes <= INT16_MAX &&
+           cross_entropy_out(c->dlogits, c->logits) == CE_OUT_SAME &&
            ascend_begin(plan, &ascend_ub_cross_entropy[which], c->logits, c->rows, c->classes,
                         tg_type_of(c->logits), rows_options_of(c)) == TG_OK &&
            ascend_fits(plan, 2, c->classes) && ascend_choose(plan) == TG_OK;
@@ -253,7 +247,8 @@ static ascend_memory result(const ce_call *c, const tg_tensor *t, ascend_memory 
 static tg_status plan_short(ascend_plan *plan, const ce_call *c, int *is_short)
 {
     *is_short = 0;
-    if (c->class_weight || c->softcap > 0 || c->flags & CE_ARGMAX || out_type(c) != CE_OUT_SAME)
+    if (c->class_weight || c->softcap > 0 || c->flags & CE_ARGMAX ||
+        cross_entropy_out(c->dlogits, c->logits) != CE_OUT_SAME)
         return TG_OK;
     return ASCEND_CHOOSE_SHORT(plan, &ascend_ub_cross_entropy[SHORT],
                                c->dlogits ? CE_ROWS_WRITES : 0, is_short, c->logits, c->dlogits);

@@ -31,6 +31,14 @@ static inline double cross_entropy_roundings(int64_t n)
     return fmin(8 + 0.75 * sqrt((double)n), 512);
 }
 
+/* What the gradient of logits becomes when it is written: they have its type, or f32. */
+static inline int64_t cross_entropy_out(const tg_tensor *dlogits, const tg_tensor *logits)
+{
+    if (!dlogits || tg_type_of(dlogits) == tg_type_of(logits))
+        return CE_OUT_SAME;
+    return tg_type_of(dlogits) == TG_BF16 ? CE_OUT_BF16 : CE_OUT_F16;
+}
+
 /* The launch of the rows of such a call. */
 tg_status ascend_cross_entropy_rows(tg_ctx *ctx, ce_call *c);
 

@@ -1,5 +1,5 @@
 /* softmax_logp.c - host of kernels/losses/softmax_logp.asc.c. */
-#include "ascend.h"
+#include "cross_entropy.h"
 #include "kernels/losses/softmax_logp.args.h"
 
 ASCEND_KERNEL(softmax_logp_forward, SOFTMAX_LOGP_FORWARD);
@@ -67,14 +67,6 @@ tg_status ascend_softmax_logp_forward(tg_ctx *ctx, const tg_softmax_logp_forward
                          .log_sum_sq_probs = args->log_sum_sq_probs, .predicted = args->predicted);
 }
 
-static int64_t out_type(const tg_tensor *dlogits, const tg_tensor *logits)
-{
-    const int type = tg_type_of(dlogits);
-    if (type == tg_type_of(logits))
-        return CE_OUT_SAME;
-    return type == TG_BF16 ? CE_OUT_BF16 : CE_OUT_F16;
-}
-
 tg_status ascend_softmax_logp_backward(tg_ctx *ctx, const tg_softmax_logp_backward_args *args)
 {
     const tg_tensor *ids = args->dselected ? args->selected_ids : NULL;
@@ -87,5 +79,5 @@ tg_status ascend_softmax_logp_backward(tg_ctx *ctx, const tg_softmax_logp_backwa
         ctx, &plan, softmax_logp_backward, LOGP_GIVEN_BY(args, ids, names(ids), share),
         .dlogits = args->dlogits, .lse = args->lse, .entropy = args->entropy, .dlogp = args->dlogp,
         .dentropy = args->dentropy, .dselected = args->dselected, .grad_scale = args->grad_scale,
-        .reads = again && !args->vocab_size, .out = out_type(args->dlogits, args->logits));
+        .reads = again && !args->vocab_size, .out = cross_entropy_out(args->dlogits, args->logits));
 }

@@ -1,4 +1,5 @@
 /* cross_entropy_body.asc.h - a block's rows of one type; see asc_each_type.h. */
+#include "cross_entropy_close.asc.h"
 
 /* A piece as f32, before softcap: in its buffer, or in e. */
 static inline __aicore__ __ubuf__ float *ASC_NAME(ce_widen)(const ce_job *job,
@@ -100,22 +101,6 @@ static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ri
     }
     return best.at < 0 && row->target != job->ignore_index ? 0
                                                            : best.at; /* 0: a row of NaN alone */
-}
-
-/* Gradients in f32 as a piece of dlogits, in the piece's buffer. */
-static inline __aicore__ void ASC_NAME(ce_close)(__ubuf__ ASC_T *piece, __ubuf__ float *dx,
-                                                 int64_t out, uint32_t n)
-{
-#if ASC_16BIT
-    (void)out;
-    ASC_NARROW(piece, dx, n);
-#else
-    if (out == CE_OUT_BF16)
-        asc_float2bfloat16_rn((__ubuf__ bfloat16_t *)piece, dx, n);
-    else if (out == CE_OUT_F16)
-        asc_float2half_rn((__ubuf__ half *)piece, dx, n);
-#endif
-    ASC_THEN();
 }
 
 /* The second pass, or the only one with a saved lse. */

@@ -1,4 +1,5 @@
 /* softmax_logp.asc.h - the kernels of one type; see asc_each_type.h. */
+#include "cross_entropy_close.asc.h"
 
 /* A piece as f32, before softcap: in its buffer, or in e. */
 static inline __aicore__ __ubuf__ float *ASC_NAME(logp_widen)(const logp_job *job,
@@ -203,22 +204,6 @@ ASC_KERNEL ASC_NAME(softmax_logp_forward)(ASC_PARAMS(SOFTMAX_LOGP_FORWARD))
     asc_ring_end(&ring);
 }
 
-/* Gradients in f32 as a piece of dlogits, in the piece's buffer. */
-static inline __aicore__ void ASC_NAME(logp_close)(__ubuf__ ASC_T *piece, __ubuf__ float *dx,
-                                                   int64_t out, uint32_t n)
-{
-#if ASC_16BIT
-    (void)out;
-    ASC_NARROW(piece, dx, n);
-#else
-    if (out == CE_OUT_BF16)
-        asc_float2bfloat16_rn((__ubuf__ bfloat16_t *)piece, dx, n);
-    else if (out == CE_OUT_F16)
-        asc_float2half_rn((__ubuf__ half *)piece, dx, n);
-#endif
-    ASC_THEN();
-}
-
 /* The named classes of piece p where they are many: what is not of this piece may be written
  * already, and is not set. */
 static inline __aicore__ void ASC_NAME(logp_set_many)(logp_job *job, const asc_ring *ring,
@@ -285,7 +270,7 @@ ASC_KERNEL ASC_NAME(softmax_logp_backward)(ASC_PARAMS(SOFTMAX_LOGP_BACKWARD))
                     ASC_NAME(logp_set_many)
                 (&job, &ring, dx, row, y, of_ids, &u, p, n, asc_place(more_at, 0));
             }
-            ASC_NAME(logp_close)(at, dx, out, n);
+            ASC_NAME(ce_close)(at, dx, out, n);
             asc_ring_write(&ring, (__gm__ char *)dlogits + row * dlogits_stride * size, p, size,
                            ring.place[0]);
         }

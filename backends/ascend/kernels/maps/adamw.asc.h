@@ -1,21 +1,5 @@
 /* adamw.asc.h - the kernel of one type, that of the parameters; see asc_each_type.h. */
-
-/* The gradient as f32: where it was copied to if it is f32, else in `wide`. ASC_THEN() is
- * left to the caller. */
-static inline __aicore__ __ubuf__ float *ASC_NAME(adamw_grad)(uint64_t in, __ubuf__ float *wide,
-                                                              int64_t is_f32, uint32_t n)
-{
-#if ASC_16BIT
-    if (!is_f32) {
-        ASC_WIDEN(wide, (__ubuf__ ASC_T *)in, n);
-        return wide;
-    }
-#endif
-    (void)wide;
-    (void)is_f32;
-    (void)n;
-    return (__ubuf__ float *)in;
-}
+#include "as_f32.asc.h"
 
 static inline __aicore__ void ASC_NAME(adamw_load)(asc_tile tile, int slot, ASC_PARAMS(ADAMW))
 {
@@ -58,7 +42,7 @@ ASC_KERNEL ASC_NAME(adamw)(ASC_PARAMS(ADAMW))
         ASC_NAME(adamw_load)(tile, slot, ASC_NAMES(ADAMW));
         ASC_HAS_FILLED(slot);
         __ubuf__ float *g =
-            ASC_NAME(adamw_grad)(asc_place(grad_at_all, slot), ASC_SCRATCH(grad32), grad_f32, n);
+            ASC_NAME(as_f32)(asc_place(grad_at_all, slot), ASC_SCRATCH(grad32), grad_f32, n);
 #if ASC_16BIT
         __ubuf__ float *p = master ? ASC_UB(float, master_at, slot) : ASC_SCRATCH(param32);
         if (!master)

@@ -1,21 +1,5 @@
 /* muon.asc.h - the kernels of one type, that of the update; see asc_each_type.h. */
-
-/* What was copied to `in` as f32: there if it is f32, else in `wide`. ASC_THEN() is left to the
- * caller. */
-static inline __aicore__ __ubuf__ float *ASC_NAME(muon_wide)(uint64_t in, __ubuf__ float *wide,
-                                                             int64_t is_f32, uint32_t n)
-{
-#if ASC_16BIT
-    if (!is_f32) {
-        ASC_WIDEN(wide, (__ubuf__ ASC_T *)in, n);
-        return wide;
-    }
-#endif
-    (void)wide;
-    (void)is_f32;
-    (void)n;
-    return (__ubuf__ float *)in;
-}
+#include "as_f32.asc.h"
 
 static inline __aicore__ void ASC_NAME(muon_momentum_load)(asc_tile tile, int slot,
                                                            ASC_PARAMS(MUON_MOMENTUM))
@@ -68,9 +52,9 @@ ASC_KERNEL ASC_NAME(muon_momentum)(ASC_PARAMS(MUON_MOMENTUM))
         __ubuf__ float *u = narrow;
 #endif
         __ubuf__ float *g =
-            ASC_NAME(muon_wide)(asc_place(grad_at_all, slot), ASC_SCRATCH(grad32), grad_f32, n);
+            ASC_NAME(as_f32)(asc_place(grad_at_all, slot), ASC_SCRATCH(grad32), grad_f32, n);
         __ubuf__ float *own =
-            ASC_NAME(muon_wide)(asc_place(m_at_all, slot), ASC_SCRATCH(m32), m_f32, n);
+            ASC_NAME(as_f32)(asc_place(m_at_all, slot), ASC_SCRATCH(m32), m_f32, n);
         ASC_THEN();
         if (steps)
             muon_momentum_tile(u, own, g, &clip, asc_f32(momentum), asc_f32(rest), plain, n);
@@ -113,7 +97,7 @@ ASC_KERNEL ASC_NAME(muon_update)(ASC_PARAMS(MUON_UPDATE))
             ASC_LOAD(ASC_T, param_at, slot, param, 0, tile);
         ASC_HAS_FILLED(slot);
         __ubuf__ float *u =
-            ASC_NAME(muon_wide)(asc_place(update_at, slot), ASC_SCRATCH(update32), !ASC_16BIT, n);
+            ASC_NAME(as_f32)(asc_place(update_at, slot), ASC_SCRATCH(update32), !ASC_16BIT, n);
 #if ASC_16BIT
         __ubuf__ float *p = master ? ASC_UB(float, master_at, slot) : ASC_SCRATCH(param32);
         if (!master)
