@@ -37,7 +37,7 @@ __device__ __forceinline__ static void write_results(const cetvd_args &a, int64_
 __device__ __forceinline__ static float lse_of(const softmax_pair &s, int m)
 {
     const float base = s.base[m];
-    return base == -CUDART_INF_F ? base : (float)LN_2 * (base - log2f(s.share[m]));
+    return base == -CUDART_INF_F ? base : s.height[m] + (float)LN_2 * (base - log2f(s.share[m]));
 }
 
 template <class T, class TEAM, class PAIR>
@@ -55,8 +55,8 @@ __device__ __forceinline__ static void forward_row(const cetvd_args &a, TEAM &t,
         for (int i = 0; i < V<T>; i++) {
             if (j + i >= a.n)
                 continue;
-            const float p = s.share[0] * exp2_term(fmaf(x[i], LOG2_E, -s.base[0]));
-            const float q = s.share[1] * exp2_term(fmaf(z[i], LOG2_E, -s.base[1]));
+            const float p = s.share[0] * exp2_term(s.power(0, x[i], LOG2_E));
+            const float q = s.share[1] * exp2_term(s.power(1, z[i], LOG2_E));
             const float apart = s.apart(z[i] - x[i], LOG2_E);
             sums[0] += fabsf(difference_of(p, q, apart));
             sums[1] += apart < 0 ? p : apart > 0 ? -p : 0 * (p + q); /* NaN if one of them is */
@@ -66,7 +66,7 @@ __device__ __forceinline__ static void forward_row(const cetvd_args &a, TEAM &t,
     t.sum(sums);
     if (t.lane != 0)
         return;
-    const float log_p = log2f(s.share[0]) + fmaf(x_y, LOG2_E, -s.base[0]);
+    const float log_p = log2f(s.share[0]) + s.power(0, x_y, LOG2_E);
     const float ce = sums[2] < 0.5f ? -log1pf(-sums[2]) : -(float)LN_2 * log_p;
     write_results(a, r, ce, sums[0] / 2, sums[1], lse_of(s, 0), lse_of(s, 1));
 }

@@ -26,7 +26,8 @@ enum {
     PAIR_THREADS = 256 /* of a block that holds two rows, or a part of them */,
     /* how far apart the logarithms of two rows' largest powers may be, if powers are to count from
      * one base */
-    ROOM_OF_BASES = 16
+    ROOM_OF_BASES = 16,
+    HIGHEST_BASE = 1 << 20 /* its rounding, 1/16, is no factor of powers to speak of */
 };
 
 typedef cluster_team<PAIR_THREADS> pair_team;

@@ -20,17 +20,22 @@ struct softmax_jsd_args {
     int n, lanes;
 };
 
-/* A class with logits x and y has probabilities share 2^(x scale - base), and its logarithms are (y
- * - x) scale - offset - lacks - rest apart: offset is what is large of that,
- *   rounded, lacks what the
- * rounding took, and rest how far the sums of the rows are apart, which may be much smaller. */
+/* A class with logits x and y has probabilities share 2^((x - height) scale - base), and its
+ * logarithms are (y - x) scale - offset - lacks - rest apart: offset is what is large of that,
+ * rounded, lacks what the rounding took, and rest how far the sums of the rows are apart, which may
+ * be much smaller. height is 0 but for rows so high that base alone would lose their digits. */
 struct softmax_pair {
-    float base[2], share[2]; /* of student and teacher */
+    float height[2], base[2], share[2]; /* of student and teacher */
     float offset, lacks, rest;
     float best; /* how far apart they are for the student's likeliest class */
     __device__ __forceinline__ float apart(float difference, float scale) const
     {
         return fmaf(difference, scale, -offset) - lacks - rest;
+    }
+    /* 2 to this times share[m] is the probability of a class with logit x in row m. */
+    __device__ __forceinline__ float power(int m, float x, float scale) const
+    {
+        return fmaf(x - height[m], scale, -base[m]);
     }
 };
 
@@ -110,15 +115,20 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
     float up[2], others[2];
     find_largest<T>(t, a.n, pair, top);
 #pragma unroll
-    for (int m = 0; m < 2; m++)
-        s.base[m] = __fmul_rn(top[m].max, a.scale); /* rounded for all that it is taken from */
-    const float between = s.base[1] - s.base[0], ratio = exp2_term(between);
+    for (int m = 0; m < 2; m++) {
+        const bool high = fabsf(top[m].max * a.scale) > HIGHEST_BASE;
+        s.height[m] = high && fabsf(top[m].max) != CUDART_INF_F ? top[m].max : 0;
+        /* rounded for all that it is taken from */
+        s.base[m] = __fmul_rn(top[m].max - s.height[m], a.scale);
+    }
+    const float between = s.base[1] - s.base[0] + (s.height[1] - s.height[0]) * a.scale;
+    const float ratio = exp2_term(between);
     pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
         const int out[2] = {place_of(top[0], x, j), place_of(top[1], y, j)};
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            float q = exp2_term(fmaf(x[i], a.scale, -s.base[0]));
-            float p = exp2_term(fmaf(y[i], a.scale, -s.base[1]));
+            float q = exp2_term(s.power(0, x[i], a.scale));
+            float p = exp2_term(s.power(1, y[i], a.scale));
             more[0] += difference_of(q, p * ratio, (y[i] - x[i]) * a.scale);
             sums[3] += i == out[0] ? y[i] : 0;
             q = i == out[0] ? 0 : q;
@@ -133,7 +143,7 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
 #pragma unroll
     for (int m = 0; m < 2; m++) {
         /* base is rounded; relative to the largest logit powers are so many times larger */
-        up[m] = exp2f(-fmaf(top[m].max, a.scale, -s.base[m]));
+        up[m] = exp2f(-s.power(m, top[m].max, a.scale));
         others[m] = sums[m] * up[m];
         s.share[m] = up[m] / (1 + others[m]);
     }
@@ -168,8 +178,8 @@ __device__ __forceinline__ static softmax_jsd_term term_of(const F &f, const sof
                                                            const softmax_pair &s, float x, float y,
                                                            float *weight)
 {
-    const float q = s.share[0] * exp2_term(fmaf(x, a.scale, -s.base[0]));
-    const float p = s.share[1] * exp2_term(fmaf(y, a.scale, -s.base[1]));
+    const float q = s.share[0] * exp2_term(s.power(0, x, a.scale));
+    const float p = s.share[1] * exp2_term(s.power(1, y, a.scale));
     *weight = F::SLOPE_ALONE ? p : q;
     return f(q, p, s.apart(y - x, a.scale));
 }

@@ -209,7 +209,7 @@ write_row(const slogp_args &a, const TEAM &t, const ROW &logits, int64_t r, cons
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
             d[i] *= g.scale;
-            if (MODE == LOGP_CAPPED)
+            if (MODE == LOGP_CAPPED && a.softcap > 0)
                 d[i] *= softcap_slope(v[i], a.softcap);
         }
         store_gradient<T>(a, row, j, d);
