@@ -73,7 +73,8 @@ class LastLayer:
 
     def mean_logits(self):
         """The mean of all logits of each group's sequences [G, N], which is of x times the mean row of the weight."""
-        row = self.weight.mean(0, dtype=torch.float32)
+        row = torch.empty(self.weight.shape[1:], dtype=torch.float32, device=self.weight.device)
+        ops.sum_rows_forward(self.weight, y=row, scale=1 / max(self.weight.shape[0], 1))
         means = self.x.mean(2, dtype=torch.float32) @ row
         return means if self.bias is None else means + self.bias.mean(dtype=torch.float32)
 
