@@ -115,6 +115,20 @@ __device__ __forceinline__ static row_sums sum_row(const loss_args &a, TEAM &t, 
 
 /* ---- the gradient ---- */
 
+/* Four elements of a 16-bit type, at once where they lie so. */
+template <class N>
+__device__ __forceinline__ static void store_four(N *to, int left, const float (&d)[4])
+{
+    if (left >= 4 && (uintptr_t)to % 8 == 0) {
+        __stcs((uint2 *)to, make_uint2(narrow_pair<N>(d[0], d[1]), narrow_pair<N>(d[2], d[3])));
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (i < left)
+            put(to + i, d[i]);
+}
+
 /* Of an element of T, or of the 16-bit type that dlogits of f32 logits may have; written past the
  * cache: the row's logits shall stay. */
 template <class T, class ARGS>
@@ -123,15 +137,10 @@ __device__ __forceinline__ static void store_gradient(const ARGS &a, char *row, 
 {
     const int left = a.n - j;
     if constexpr (sizeof(T) == 4) {
-        if (a.dlogits_type != TG_F32) {
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                if (i < left && a.dlogits_type == TG_BF16)
-                    put((bf16 *)row + j + i, d[i]);
-                else if (i < left)
-                    put((f16 *)row + j + i, d[i]);
-            return;
-        }
+        if (a.dlogits_type == TG_BF16)
+            return store_four((bf16 *)row + j, left, d);
+        if (a.dlogits_type != TG_F32)
+            return store_four((f16 *)row + j, left, d);
     }
     store_past((T *)row + j, left, narrow<T>(d));
 }

@@ -1,5 +1,5 @@
-/* convert.cu - tensors of types and strides that kernels do not take: small ones, element by
- * element. */
+/* convert.cu - tensors of types and strides that kernels do not take: element by element, or 16
+ * bytes at a time where the type stays and both sides have rows of whole chunks. */
 #include "rows/elements.cuh"
 
 enum { CONVERT_THREADS = 256 };
@@ -58,9 +58,9 @@ __device__ static void put_real(int type, char *data, int64_t i, double value)
         put((f16 *)data + i, (float)value);
 }
 
-__global__ static void __launch_bounds__(CONVERT_THREADS) convert_kernel(const convert_args a)
+/* Calls each(place in `to`, place in `from`) for the elements of this thread. */
+template <class EACH> __device__ static void for_elements(const convert_args &a, const EACH &each)
 {
-    const bool whole = is_whole_type(a.to_type) && is_whole_type(a.from_type);
     for (int64_t k = (int64_t)blockIdx.x * CONVERT_THREADS + threadIdx.x; k < a.count;
          k += (int64_t)gridDim.x * CONVERT_THREADS) {
         int64_t rest = k, to = 0, from = 0;
@@ -69,13 +69,50 @@ __global__ static void __launch_bounds__(CONVERT_THREADS) convert_kernel(const c
             from += rest % a.shape[d] * a.from_stride[d];
             rest /= a.shape[d];
         }
+        each(to, from);
+    }
+}
+
+__global__ static void __launch_bounds__(CONVERT_THREADS) convert_kernel(const convert_args a)
+{
+    const bool whole = is_whole_type(a.to_type) && is_whole_type(a.from_type);
+    for_elements(a, [&](int64_t to, int64_t from) {
         if (a.mask)
             put_real(a.to_type, a.to, to, get_real(a.from_type, a.from, from) != 0);
         else if (whole)
             put_whole(a.to_type, a.to, to, get_whole(a.from_type, a.from, from));
         else
             put_real(a.to_type, a.to, to, get_real(a.from_type, a.from, from));
+    });
+}
+
+/* The elements are chunks. */
+__global__ static void __launch_bounds__(CONVERT_THREADS) copy_chunks_kernel(const convert_args a)
+{
+    for_elements(
+        a, [&](int64_t to, int64_t from) { ((uint4 *)a.to)[to] = ((const uint4 *)a.from)[from]; });
+}
+
+/* 1 if chunks of 16 bytes have become the elements. */
+static bool as_chunks(convert_args *a)
+{
+    const int64_t chunk = 16 / (int64_t)tg_type_size((tg_type)a->to_type);
+    const int last = a->ndim - 1;
+    if (a->mask || a->to_type != a->from_type || a->ndim == 0 || a->to_stride[last] != 1 ||
+        a->from_stride[last] != 1)
+        return false;
+    int64_t all = a->shape[last];
+    for (int i = 0; i < last; i++)
+        all |= a->to_stride[i] | a->from_stride[i];
+    if ((all & (chunk - 1)) != 0 || ((uintptr_t)a->to | (uintptr_t)a->from) % 16 != 0)
+        return false;
+    for (int i = 0; i < last; i++) {
+        a->to_stride[i] /= chunk;
+        a->from_stride[i] /= chunk;
     }
+    a->shape[last] /= chunk;
+    a->count /= chunk;
+    return true;
 }
 
 tg_status cuda_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, int mask)
@@ -98,7 +135,8 @@ tg_status cuda_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, 
     const tg_status status = cuda_begin(&call, ctx, "a conversion of an argument", to);
     if (status != TG_OK)
         return status;
+    const auto kernel = as_chunks(&a) ? copy_chunks_kernel : convert_kernel;
     const int64_t blocks = min_of(ceil_div(a.count, CONVERT_THREADS), 65535);
-    convert_kernel<<<(unsigned)blocks, CONVERT_THREADS, 0, call.stream>>>(a);
+    kernel<<<(unsigned)blocks, CONVERT_THREADS, 0, call.stream>>>(a);
     return cuda_end(&call, TG_OK);
 }
