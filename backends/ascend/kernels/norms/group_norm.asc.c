@@ -269,5 +269,26 @@ typedef struct group_norm_call {
     int step;
 } group_norm_call;
 
+/* Where a group begins in a tensor with strides `batch` and `line`; it has `height` lines. */
+static inline __aicore__ int64_t group_norm_at(int64_t group, int64_t groups, int64_t height,
+                                               int64_t batch, int64_t line)
+{
+    return group / groups * batch + group % groups * height * line;
+}
+
+/* A tile that the backward is at. */
+typedef struct group_norm_step {
+    group_norm_tile t;
+    norm_rows of;               /* the numbers of its group */
+    int64_t group;              /* of all batches */
+    int slot, turn;             /* copies of its buffers, and of those of its group */
+    int enters;                 /* it is the first of its group */
+    __ubuf__ float *m, *normal; /* dy and x - mean as f32 */
+} group_norm_step;
+
+#define GROUP_NORM_STEP(name)                                         \
+    static inline __aicore__ void ASC_NAME(name)(group_norm_step * s, \
+                                                 ASC_PARAMS(GROUP_NORM_BACKWARD))
+
 #define ASC_TEMPLATE "norms/group_norm.asc.h"
 #include "shared/asc_each_type.h"

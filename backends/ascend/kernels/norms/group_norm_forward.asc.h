@@ -10,6 +10,20 @@ static inline __aicore__ void ASC_NAME(group_norm_parts_out)(const group_norm_ca
                              (__ubuf__ float *)(from + (uint64_t)(i * 32)), 4);
 }
 
+/* The numbers of a share, of its sums. */
+static inline __aicore__ void ASC_NAME(group_norm_share_out)(const group_norm_call *c,
+                                                             const norm_rows *r,
+                                                             const group_norm_share *s,
+                                                             int64_t group, int64_t share, int turn)
+{
+    ASC_MAY_WRITE(turn);
+    group_norm_add_up(s, c->numbers);
+    group_norm_leave(ASC_UB(float, c->share_at, turn), r, s);
+    ASC_HAS_WRITTEN(turn);
+    ASC_NAME(group_norm_parts_out)(c, asc_place(c->share_at, turn), group, share);
+    ASC_HAS_LEFT(turn);
+}
+
 /* Those of all shares of a group, and zeros behind them. */
 static inline __aicore__ void ASC_NAME(group_norm_parts_in)(const group_norm_call *c, uint64_t to,
                                                             int64_t group)
@@ -101,11 +115,9 @@ static inline __aicore__ void ASC_NAME(group_norm_clear)(const group_norm_call *
     asc_clear(rstd_at, 32);
 }
 
-ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
+static inline __aicore__ group_norm_call
+ASC_NAME(group_norm_call_of)(ASC_PARAMS(GROUP_NORM_FORWARD))
 {
-    const group_norm_shape shape = {width, lines, columns, tile_rows, tile_columns};
-    const int64_t tiles = group_norm_tiles(&shape), all = batches * groups;
-    __ubuf__ float *numbers = ASC_SCRATCH(numbers);
     const group_norm_call c = {(__gm__ char *)x,
                                (__gm__ char *)y,
                                weight,
@@ -117,7 +129,7 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
                                y_line,
                                weight_f32,
                                bias_f32,
-                               all,
+                               batches * groups,
                                shares,
                                x_at,
                                y_at,
@@ -129,8 +141,17 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
                                ASC_SCRATCH(scales),
                                ASC_SCRATCH(shifts),
                                ASC_SCRATCH(wide),
-                               numbers,
+                               ASC_SCRATCH(numbers),
                                lines == 1};
+    return c;
+}
+
+ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
+{
+    const group_norm_shape shape = {width, lines, columns, tile_rows, tile_columns};
+    const int64_t tiles = group_norm_tiles(&shape), all = batches * groups;
+    __ubuf__ float *numbers = ASC_SCRATCH(numbers);
+    const group_norm_call c = ASC_NAME(group_norm_call_of)(ASC_NAMES(GROUP_NORM_FORWARD));
     group_norm_share s = {ASC_SCRATCH(lanes_of_sums),
                           ASC_SCRATCH(lanes_of_tile),
                           ASC_SCRATCH(lanes_of_squares),
@@ -146,8 +167,8 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
     for (int64_t unit = asc_get_block_idx(); unit < all * shares;
          unit += asc_get_block_num(), turn ^= 1) {
         const int64_t group = unit / shares, first = group % groups * width;
-        const int64_t from = group / groups * x_batch + first * lines * x_line;
-        const int64_t to = group / groups * y_batch + first * lines * y_line;
+        const int64_t from = group_norm_at(group, groups, width * lines, x_batch, x_line);
+        const int64_t to = group_norm_at(group, groups, width * lines, y_batch, y_line);
         r.mean = ASC_UB(float, mean_at, turn);
         r.rstd = ASC_UB(float, rstd_at, turn);
         group_norm_enter(&s, tiles, unit % shares, shares);
@@ -179,14 +200,8 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
                 asc_copy_ub2gm_align(rstd + group, r.rstd, 4);
             ASC_HAS_LEFT(slot);
         }
-        if (writes)
-            continue;
-        ASC_MAY_WRITE(turn);
-        group_norm_add_up(&s, numbers);
-        group_norm_leave(ASC_UB(float, share_at, turn), &r, &s);
-        ASC_HAS_WRITTEN(turn);
-        ASC_NAME(group_norm_parts_out)(&c, asc_place(share_at, turn), group, unit % shares);
-        ASC_HAS_LEFT(turn);
+        if (!writes)
+            ASC_NAME(group_norm_share_out)(&c, &r, &s, group, unit % shares, turn);
     }
     asc_pipeline_end();
 }

@@ -112,5 +112,29 @@ static inline __aicore__ void group_sum_channels(group_sums *g, int64_t lines, i
     g[1].numbers = s[1].sums;
 }
 
+/* A tile that a kernel is at. */
+typedef struct group_rows_step {
+    group_strip strip;
+    group_rows t;
+    int64_t count, n, numbers; /* rows, elements, and groups */
+    int64_t at;                /* where the groups' numbers lie in memory */
+    int slot;                  /* copies of its buffers */
+    asc_runs of_row, of_group;
+    __ubuf__ float *x, *m, *p; /* the tile as f32; of the backward dy, and room for products, too */
+} group_rows_step;
+
+static inline __aicore__ void group_rows_enter(group_rows_step *s, int64_t batch, int64_t together,
+                                               int64_t columns)
+{
+    s->t = group_rows_at(&s->strip, batch, together, columns);
+    s->count = s->t.batches * s->t.each;
+    s->n = s->count * s->t.pitch;
+    s->numbers = s->t.batches * s->strip.beside;
+    s->at = batch * s->strip.groups + s->strip.group;
+}
+
+#define GROUP_ROWS_STEP(name, LIST) \
+    static inline __aicore__ void ASC_NAME(name)(group_rows_step * s, ASC_PARAMS(LIST))
+
 #define ASC_TEMPLATE "norms/group_norm_rows.asc.h"
 #include "shared/asc_each_type.h"

@@ -199,48 +199,52 @@ static inline __aicore__ void ASC_NAME(rms_norm_use_sums)(const ASC_NAME(rms_nor
     rms_norm_spread(w->factors, w->means, rstd, mean, rows);
 }
 
+static inline __aicore__ ASC_NAME(rms_norm_wide)
+    ASC_NAME(rms_norm_wide_of)(ASC_PARAMS(RMS_NORM_BACKWARD_WIDE))
+{
+    const ASC_NAME(rms_norm_wide)
+        w = {dy,
+             ds,
+             x,
+             dx,
+             weight,
+             rstd,
+             partials ? partials + asc_get_block_idx() * partials_stride : 0,
+             dy_stride,
+             ds_stride,
+             x_stride,
+             dx_stride,
+             weight_f32,
+             dy_at,
+             x_at,
+             dx_at,
+             rstd_at,
+             dweight_at,
+             ASC_16BIT && weight_f32 ? weight32_at : weight_at,
+             ds_at,
+             asc_f32(offset),
+             (int)llama,
+             ASC_UB(float, dy32_at, 0),
+             ASC_UB(float, n_at, 0),
+             ASC_UB(float, p_at, 0),
+             ASC_UB(float, scale_at, 0),
+             ASC_UB(float, rstds_at, 0),
+             ASC_UB(float, factors_at, 0),
+             ASC_UB(float, eighth_at, 0),
+             ASC_UB(float, rest_at, 0),
+             ASC_UB(float, sums_at, 0),
+             ASC_UB(float, means_at, 0)};
+    return w;
+}
+
 ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(ASC_PARAMS(RMS_NORM_BACKWARD_WIDE))
 {
     const rms_norm_walk walk =
         rms_norm_walk_of(asc_grid_of(rows, columns, tile_rows, tile_columns));
     const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
     const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
-    const int mixed = ASC_16BIT && weight_f32;
-    ASC_NAME(rms_norm_wide)
-    w = {dy,
-         ds,
-         x,
-         dx,
-         weight,
-         rstd,
-         partials,
-         dy_stride,
-         ds_stride,
-         x_stride,
-         dx_stride,
-         weight_f32,
-         dy_at,
-         x_at,
-         dx_at,
-         rstd_at,
-         dweight_at,
-         mixed ? weight32_at : weight_at,
-         ds_at,
-         asc_f32(offset),
-         (int)llama,
-         ASC_UB(float, dy32_at, 0),
-         ASC_UB(float, n_at, 0),
-         ASC_UB(float, p_at, 0),
-         ASC_UB(float, scale_at, 0),
-         ASC_UB(float, rstds_at, 0),
-         ASC_UB(float, factors_at, 0),
-         ASC_UB(float, eighth_at, 0),
-         ASC_UB(float, rest_at, 0),
-         ASC_UB(float, sums_at, 0),
-         ASC_UB(float, means_at, 0)};
+    ASC_NAME(rms_norm_wide) w = ASC_NAME(rms_norm_wide_of)(ASC_NAMES(RMS_NORM_BACKWARD_WIDE));
     int64_t loaded = 0;
-    if (partials)
-        w.partials = partials + asc_get_block_idx() * partials_stride;
     asc_clear_begin();
     asc_clear_copies(dy_at, RMS_NORM_SLOTS, bytes);
     asc_clear_copies(x_at, RMS_NORM_SLOTS, bytes);

@@ -81,6 +81,36 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     ASC_HAS_LEFT(slot);
 }
 
+static inline __aicore__ ASC_NAME(rms_norm_wide)
+    ASC_NAME(rms_norm_wide_of)(ASC_PARAMS(RMS_NORM_FORWARD_WIDE))
+{
+    const ASC_NAME(rms_norm_wide) w = {x,
+                                       residual,
+                                       y,
+                                       s,
+                                       weight,
+                                       x_stride,
+                                       residual_stride,
+                                       y_stride,
+                                       s_stride,
+                                       weight_f32,
+                                       x_at,
+                                       y_at,
+                                       weight_at,
+                                       residual_at,
+                                       asc_round_up(tile_columns, ASC_LANES) / 8,
+                                       asc_f32(offset),
+                                       residual != 0,
+                                       weight != 0,
+                                       (int)llama,
+                                       ASC_UB(float, x32_at, 0),
+                                       ASC_UB(float, q_at, 0),
+                                       ASC_UB(float, spread_at, 0),
+                                       ASC_UB(float, sums_at, 0),
+                                       ASC_UB(float, eighth_at, 0)};
+    return w;
+}
+
 /* Both passes side by side, y a group behind the sums: one pass fills the pipes where the other
  * waits. Every other block takes them in the other order, so that half of the blocks read memory
  * while half read L2. */
@@ -91,31 +121,7 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(ASC_PARAMS(RMS_NORM_FORWARD_WIDE))
     const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
     const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
     __ubuf__ float *stat = ASC_UB(float, rstd_at, 0), *rest = ASC_UB(float, rest_at, 0);
-    ASC_NAME(rms_norm_wide)
-    w = {x,
-         residual,
-         y,
-         s,
-         weight,
-         x_stride,
-         residual_stride,
-         y_stride,
-         s_stride,
-         weight_f32,
-         x_at,
-         y_at,
-         weight_at,
-         residual_at,
-         widest / 8,
-         asc_f32(offset),
-         residual != 0,
-         weight != 0,
-         (int)llama,
-         ASC_UB(float, x32_at, 0),
-         ASC_UB(float, q_at, 0),
-         ASC_UB(float, spread_at, 0),
-         ASC_UB(float, sums_at, 0),
-         ASC_UB(float, eighth_at, 0)};
+    ASC_NAME(rms_norm_wide) w = ASC_NAME(rms_norm_wide_of)(ASC_NAMES(RMS_NORM_FORWARD_WIDE));
     const int second = (int)(asc_get_block_idx() & 1); /* the turn of the sums */
     int slot = 0;
     asc_clear_begin();
