@@ -139,13 +139,38 @@ static inline __aicore__ void ASC_NAME(ce_write_row)(const ce_job *job, asc_ring
     }
 }
 
+/* The first pass of row i of a batch: its sums and, where it writes, what its gradient
+ * needs. Returns the class of its largest logit. */
+static inline __aicore__ int64_t ASC_NAME(ce_sum_row)(ce_job *job, asc_ring *ring, const ce_row *r,
+                                                      int64_t i, int whole,
+                                                      ASC_PARAMS(CROSS_ENTROPY))
+{
+    int known;
+    job->whole = whole;
+    const int64_t best = ASC_NAME(ce_read_row)(job, ring, r, class_weight_at, ASC_SCRATCH(maxima),
+                                               ASC_SCRATCH(pairs), &known);
+    if (known)
+        job->whole = 0;
+    if (r->target == ignore_index)
+        return best;
+    if (!known)
+        ce_join(job, r, i);
+    if ((flags & CE_ARGMAX) && best == r->target)
+        ce_set_lane_to(ce_at(job, CE_ROWS_RIGHT), i, 1.0f);
+    if (writes && !known)
+        ce_shares(job, r);
+    if (writes)
+        ce_factors(job, r);
+    return best;
+}
+
 /* The rows of this block, by its number. */
 static inline __aicore__ void ASC_NAME(cross_entropy_body)(int64_t block, ASC_PARAMS(CROSS_ENTROPY))
 {
     const int64_t first = block * share, size = out == CE_OUT_SAME ? sizeof(ASC_T) : 2;
     const int64_t end = asc_min_of(first + share, rows);
     const int saved = (flags & CE_SAVED) != 0, tried = (flags & CE_TRIED) != 0;
-    ce_job job = {0};
+    ce_job job = ce_job_of(columns, CE_BATCH, ASC_NAMES(CE_GIVEN));
     ce_outputs results = {0};
     asc_ring ring = asc_ring_of(logits, logits_stride, writes ? logits_at : logits_read_at,
                                 sizeof(ASC_T), rows, columns, piece, reads, writes);
@@ -153,17 +178,7 @@ static inline __aicore__ void ASC_NAME(cross_entropy_body)(int64_t block, ASC_PA
     asc_ring_groups(&ring, logits_rows, logits_group);
     asc_ring_begin();
     asc_dcci_entire_all(); /* the scalar unit reads target, weights, dloss, lse */
-    job.flags = flags;
-    job.ignore_index = ignore_index;
-    job.columns = columns;
-    job.smoothing = asc_f32(smoothing);
-    job.z = asc_f32(z);
-    job.softcap = asc_f32(softcap);
-    job.grad_scale = asc_f32(grad_scale);
-    job.scale = asc_f32(scale);
-    job.unit = asc_f32(unit);
     job.roundings = asc_f32(roundings);
-    job.batch = CE_BATCH;
     job.lanes = ASC_UB(float, lanes_at, 0);
     job.e = ASC_UB(float, e_at, 0);
     job.t = ASC_UB(float, t_at, 0);
@@ -189,27 +204,11 @@ static inline __aicore__ void ASC_NAME(cross_entropy_body)(int64_t block, ASC_PA
     for (int64_t row = first; row < end; row++) {
         const int64_t i = (row - first) % CE_BATCH;
         const ce_row r = ce_row_of(&job, row, target, class_weight, dloss, lse);
-        const int ignored = r.target == ignore_index;
         if (!saved) {
-            int known;
-            job.whole = whole;
             const int64_t best =
-                ASC_NAME(ce_read_row)(&job, &ring, &r, class_weight_at, ASC_UB(float, maxima_at, 0),
-                                      ASC_UB(float, pairs_at, 0), &known);
-            if (known)
-                job.whole = 0;
-            if (!ignored) {
-                if (!known)
-                    ce_join(&job, &r, i);
-                if ((flags & CE_ARGMAX) && best == r.target)
-                    ce_set_lane_to(ce_at(&job, CE_ROWS_RIGHT), i, 1.0f);
-                if (writes && !known)
-                    ce_shares(&job, &r);
-                if (writes)
-                    ce_factors(&job, &r);
-            }
+                ASC_NAME(ce_sum_row)(&job, &ring, &r, i, whole, ASC_NAMES(CROSS_ENTROPY));
             if (predicted)
-                results.predictions[i] = ignored ? -1 : best;
+                results.predictions[i] = r.target == ignore_index ? -1 : best;
             asc_ring_rewind(&ring);
         }
         if (writes)

@@ -11,19 +11,14 @@ static inline __aicore__ void ce_begin_batch(const ce_job *job)
     ASC_THEN();
 }
 
-/* base = lse - HIT = (TOP - HIT) + log1p(T), lse = TOP + log1p(T), T = OTHERS + (u - 1), u
- * = exp(HIT - TOP): all
- * terms positive, so that a confident row's small loss keeps its digits. log1p(T) = T log W / (W -
- * 1), W = 1 + T, which TOTAL is: OTHERS + u. */
-static inline __aicore__ void ce_results(const ce_job *job)
+/* U = HIT - TOP, LOSS its negative, both times the scale, as TOP is then. T, Z: scratch.
+ * Ends with ASC_THEN(). */
+static inline __aicore__ void ce_differences(const ce_job *job)
 {
     const uint32_t n = (uint32_t)job->batch;
     __ubuf__ float *top = ce_at(job, CE_ROWS_TOP), *hit = ce_at(job, CE_ROWS_HIT);
     __ubuf__ float *t = ce_at(job, CE_ROWS_T), *u = ce_at(job, CE_ROWS_U);
-    __ubuf__ float *lse = ce_at(job, CE_ROWS_LSE), *loss = ce_at(job, CE_ROWS_LOSS);
-    __ubuf__ float *z = ce_at(job, CE_ROWS_Z), *others = ce_at(job, CE_ROWS_OTHERS);
-    __ubuf__ float *total = ce_at(job, CE_TOTAL);
-    const int smooth = job->smoothing != 0.0f;
+    __ubuf__ float *loss = ce_at(job, CE_ROWS_LOSS), *z = ce_at(job, CE_ROWS_Z);
     if (job->scale == 1.0f) {
         asc_sub(u, hit, top, n);
         asc_sub(loss, top, hit, n);
@@ -39,6 +34,19 @@ static inline __aicore__ void ce_results(const ce_job *job)
         asc_mul_scalar(loss, loss, 2.0f * job->scale, n);
     }
     ASC_THEN();
+}
+
+/* LOSS = base and LSE, of the differences:
+ * base = lse - HIT = (TOP - HIT) + log1p(T), lse = TOP + log1p(T), T = OTHERS + (u - 1), u
+ * = exp(HIT - TOP): all terms positive, so that a confident row's small loss keeps its digits.
+ * log1p(T) = T log W / (W - 1), W = 1 + T, which TOTAL is: OTHERS + u. Ends with ASC_THEN(). */
+static inline __aicore__ void ce_base(const ce_job *job)
+{
+    const uint32_t n = (uint32_t)job->batch;
+    __ubuf__ float *t = ce_at(job, CE_ROWS_T), *u = ce_at(job, CE_ROWS_U);
+    __ubuf__ float *lse = ce_at(job, CE_ROWS_LSE), *loss = ce_at(job, CE_ROWS_LOSS);
+    __ubuf__ float *z = ce_at(job, CE_ROWS_Z), *others = ce_at(job, CE_ROWS_OTHERS);
+    __ubuf__ float *total = ce_at(job, CE_TOTAL);
     asc_exp(u, u, n);
     ASC_THEN();
     asc_add_scalar(t, u, -1.0f, n);
@@ -56,8 +64,19 @@ static inline __aicore__ void ce_results(const ce_job *job)
     asc_div(t, t, z, n);
     ASC_THEN();
     asc_add(loss, loss, t, n);
-    asc_add(lse, t, top, n);
+    asc_add(lse, t, ce_at(job, CE_ROWS_TOP), n);
     ASC_THEN();
+}
+
+/* LSE, LOSS and Z of a batch: with the weights of the rows, smoothing, z-loss and token scaling. */
+static inline __aicore__ void ce_results(const ce_job *job)
+{
+    const uint32_t n = (uint32_t)job->batch;
+    __ubuf__ float *t = ce_at(job, CE_ROWS_T), *lse = ce_at(job, CE_ROWS_LSE);
+    __ubuf__ float *loss = ce_at(job, CE_ROWS_LOSS), *z = ce_at(job, CE_ROWS_Z);
+    const int smooth = job->smoothing != 0.0f;
+    ce_differences(job);
+    ce_base(job);
     asc_mul(loss, loss, ce_at(job, CE_ROWS_WEIGHT), n);
     if (job->z != 0.0f) /* lse^2 may be more than f32 has */
         asc_mul(z, lse, lse, n);
@@ -79,7 +98,8 @@ static inline __aicore__ void ce_results(const ce_job *job)
     }
     ASC_THEN();
     if (job->flags & CE_TOKEN) {
-        asc_div(t, u, total, n); /* not exp(HIT - lse): lse is rounded */
+        /* not exp(HIT - lse): lse is rounded */
+        asc_div(t, ce_at(job, CE_ROWS_U), ce_at(job, CE_TOTAL), n);
         ASC_THEN();
         asc_mul(loss, loss, t, n);
         asc_mul(z, z, t, n);

@@ -69,6 +69,23 @@ typedef struct ce_row {
     float weight, hit, smooth, z, bias, lse;
 } ce_row;
 
+/* What a job is told of a call. */
+static inline __aicore__ ce_job ce_job_of(int64_t columns, int64_t batch, ASC_PARAMS(CE_GIVEN))
+{
+    ce_job job = {0};
+    job.flags = flags;
+    job.ignore_index = ignore_index;
+    job.columns = columns;
+    job.smoothing = asc_f32(smoothing);
+    job.z = asc_f32(z);
+    job.softcap = asc_f32(softcap);
+    job.grad_scale = asc_f32(grad_scale);
+    job.scale = asc_f32(scale);
+    job.unit = asc_f32(unit);
+    job.batch = batch;
+    return job;
+}
+
 static inline __aicore__ __ubuf__ float *ce_at(const ce_job *job, int lanes)
 {
     return job->lanes + lanes * job->batch;

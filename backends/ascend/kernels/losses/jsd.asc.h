@@ -1,6 +1,6 @@
 /* jsd.asc.h - the kernel of one type; see asc_each_type.h. */
 
-#define TERMS ASC_NAME(jsd)
+#define TERMS(step) ASC_NAME(jsd##step)
 #define TERMS_ARGS JSD
 #define TERMS_TILE                                                                          \
     if (variant == JSD_MIXTURE)                                                             \

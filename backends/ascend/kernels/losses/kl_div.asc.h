@@ -1,6 +1,6 @@
 /* kl_div.asc.h - the kernel of one type; see asc_each_type.h. */
 
-#define TERMS ASC_NAME(kl_div)
+#define TERMS(step) ASC_NAME(kl_div##step)
 #define TERMS_ARGS KL_DIV
 #define TERMS_TILE                                                                        \
     (void)rest;                                                                           \

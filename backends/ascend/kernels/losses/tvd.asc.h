@@ -1,6 +1,6 @@
 /* tvd.asc.h - the kernel of one type; see asc_each_type.h. */
 
-#define TERMS ASC_NAME(tvd)
+#define TERMS(step) ASC_NAME(tvd##step)
 #define TERMS_ARGS TVD
 #define TERMS_TILE                              \
     (void)variant, (void)parameter, (void)rest; \
