@@ -82,8 +82,8 @@ tg_status attention_forward(tg_ctx *ctx, const attention_problem *p)
         return TG_OK;
     ASCEND_TRY(choose(&plan, p, &half));
     const int64_t elements = 2 * half * plan.layout.tile_columns;
-    const int64_t block =
-        attention_up(8 * elements + 16 * half * pitch + 2 * elements * size, ATTENTION_LINE);
+    const int64_t slot = 4 * elements + 8 * half * pitch + elements * size;
+    const int64_t block = attention_up(FLASH_SLOTS * slot, ATTENTION_LINE);
     const int64_t cores = plan.problem.cores / 2; /* two vector cores belong to a cube core */
     const int64_t together = together_of(p, 2 * half, cores);
     const int64_t tasks = tasks_of(p, 2 * half, together);

@@ -5,8 +5,11 @@
 #include "attention.args.h"
 
 /* A vector core has so many rows at most, with so many floats of sums for each; less in a small UB.
- * FLASH_PIECE: bytes of sums that come in at a time. */
+ * FLASH_PIECE: bytes of sums that come in at a time. FLASH_AHEAD: tiles that the cube core is
+ * ahead with scores of those whose sums it makes. */
 enum {
+    FLASH_AHEAD = 2,
+    FLASH_SLOTS = FLASH_AHEAD + 1,
     FLASH_ROWS = 64,
     FLASH_SMALL_ROWS = 16,
     FLASH_SUMS = 128,
@@ -17,42 +20,43 @@ enum {
 /* q, k, v, y: elements from one batch, position and head to the next; lse [batches, heads, queries]
  * may be absent. A task is 2 `core_rows` rows of one batch, of which a vector core has half: of so
  * many queries `together` heads each, which read the same head of k and v. Keys come in tiles of
- * `keys`. work: of
- * each block two slots of scores, f32, of their exponentials, and of sums whose rows are `pitch`
- * long; rows of the others are `keys` long. negative: scale is -scale. */
+ * `keys`. work: of each block FLASH_SLOTS of scores, f32, of their exponentials, and of sums whose
+ * rows are `pitch` long; rows of the others are `keys` long. negative: scale is -scale. */
 #define FLASH_ATTENTION_FORWARD(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_ROWS)
 #define FLASH_ATTENTION_FORWARD_SMALL(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_SMALL_ROWS)
-#define FLASH_ATTENTION_FORWARD_OF(X, ROWS)                                                    \
-    X(MEMORY, q, ASC_T)                                                                        \
-    X(MEMORY, k, ASC_T)                                                                        \
-    X(MEMORY, v, ASC_T)                                                                        \
-    X(MEMORY, y, ASC_T)                                                                        \
-    X(MEMORY, lse, float)                                                                      \
-    X(MEMORY, work, char)                                                                      \
-    X(GRID, core_rows, keys, group, group_keys)                                                \
-    ATTENTION_STRIDES(X, q)                                                                    \
-    ATTENTION_STRIDES(X, k)                                                                    \
-    ATTENTION_STRIDES(X, v)                                                                    \
-    ATTENTION_STRIDES(X, y)                                                                    \
-    ATTENTION_PROBLEM(X)                                                                       \
-    X(I64, together)                                                                           \
-    X(I64, work_block)                                                                         \
-    X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                                    \
-    X(BUFFER, p, .to = TG_UB_LAST, .copies = 2)                                                \
-    X(BUFFER, folded, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)                        \
-    X(BUFFER, piece, .per = TG_UB_FIXED, .bytes = FLASH_PIECE, .to = TG_UB_LAST, .copies = 2,  \
-      .bank = TG_UB_BANK_HIGH)                                                                 \
-    X(BUFFER, sums, .per = TG_UB_FIXED, .bytes = 4 * FLASH_SUMS * (ROWS), .to = TG_UB_LAST,    \
-      .bank = TG_UB_BANK_LOW)                                                                  \
-    X(BUFFER, lanes, .per = TG_UB_FIXED, .bytes = 256 * (ROWS), .to = TG_UB_LAST)              \
-    X(BUFFER, fading, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST, .copies = 2) \
-    X(BUFFER, total, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST, .copies = 2)  \
-    X(BUFFER, shift, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST)               \
-    X(BUFFER, factor, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                       \
-    X(BUFFER, max, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                  \
-    X(BUFFER, top, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                  \
-    X(BUFFER, fall, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                 \
-    X(BUFFER, down, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                 \
+#define FLASH_ATTENTION_FORWARD_OF(X, ROWS)                                                   \
+    X(MEMORY, q, ASC_T)                                                                       \
+    X(MEMORY, k, ASC_T)                                                                       \
+    X(MEMORY, v, ASC_T)                                                                       \
+    X(MEMORY, y, ASC_T)                                                                       \
+    X(MEMORY, lse, float)                                                                     \
+    X(MEMORY, work, char)                                                                     \
+    X(GRID, core_rows, keys, group, group_keys)                                               \
+    ATTENTION_STRIDES(X, q)                                                                   \
+    ATTENTION_STRIDES(X, k)                                                                   \
+    ATTENTION_STRIDES(X, v)                                                                   \
+    ATTENTION_STRIDES(X, y)                                                                   \
+    ATTENTION_PROBLEM(X)                                                                      \
+    X(I64, together)                                                                          \
+    X(I64, work_block)                                                                        \
+    X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                                   \
+    X(BUFFER, p, .to = TG_UB_LAST, .copies = 2)                                               \
+    X(BUFFER, folded, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)                       \
+    X(BUFFER, piece, .per = TG_UB_FIXED, .bytes = FLASH_PIECE, .to = TG_UB_LAST, .copies = 2, \
+      .bank = TG_UB_BANK_HIGH)                                                                \
+    X(BUFFER, sums, .per = TG_UB_FIXED, .bytes = 4 * FLASH_SUMS * (ROWS), .to = TG_UB_LAST,   \
+      .bank = TG_UB_BANK_LOW)                                                                 \
+    X(BUFFER, lanes, .per = TG_UB_FIXED, .bytes = 256 * (ROWS), .to = TG_UB_LAST)             \
+    X(BUFFER, fading, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST,             \
+      .copies = FLASH_SLOTS)                                                                  \
+    X(BUFFER, total, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST,              \
+      .copies = FLASH_SLOTS)                                                                  \
+    X(BUFFER, shift, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST)              \
+    X(BUFFER, factor, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                      \
+    X(BUFFER, max, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                 \
+    X(BUFFER, top, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                 \
+    X(BUFFER, fall, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                \
+    X(BUFFER, down, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                \
     X(BUFFER, log, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST, .copies = 2)
 
 #endif

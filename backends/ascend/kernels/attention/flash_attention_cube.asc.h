@@ -1,11 +1,11 @@
 /* flash_attention_cube.asc.h - the forward's cube core, of one type: scores of tiles, and products
  * of their exponentials with v. */
 
-/* The slots of a block in global memory, two of each. */
+/* The slots of a block in global memory. */
 #define FLASH_WORK ASC_NAME(flash_work)
 typedef struct FLASH_WORK {
-    __gm__ float *scores[2], *sums[2];
-    __gm__ ASC_T *weights[2];
+    __gm__ float *scores[FLASH_SLOTS], *sums[FLASH_SLOTS];
+    __gm__ ASC_T *weights[FLASH_SLOTS];
 } FLASH_WORK;
 
 static inline __aicore__ FLASH_WORK ASC_NAME(flash_work_of)(const flash_problem *f,
@@ -13,11 +13,11 @@ static inline __aicore__ FLASH_WORK ASC_NAME(flash_work_of)(const flash_problem 
 {
     FLASH_WORK w;
     const int64_t elements = 2 * f->half * f->tile;
-    for (int i = 0; i < 2; i++) {
+    const int64_t sums = 2 * f->half * f->pitch;
+    for (int i = 0; i < FLASH_SLOTS; i++) {
         w.scores[i] = (__gm__ float *)work + i * elements;
-        w.sums[i] = (__gm__ float *)work + 2 * elements + i * 2 * f->half * f->pitch;
-        w.weights[i] =
-            (__gm__ ASC_T *)(work + 8 * (elements + 2 * f->half * f->pitch)) + i * elements;
+        w.sums[i] = (__gm__ float *)work + FLASH_SLOTS * elements + i * sums;
+        w.weights[i] = (__gm__ ASC_T *)(work + 4 * FLASH_SLOTS * (elements + sums)) + i * elements;
     }
     return w;
 }
@@ -62,17 +62,17 @@ static inline __aicore__ void ASC_NAME(flash_multiply)(const flash_problem *f, c
             ASC_NAME(flash_score)
             (f, &c, &ahead, q + flash_at(of_q, ahead.batch, ahead.row, ahead.head), of_q,
              k + flash_at(of_k, ahead.batch, ahead.at, ahead.head / f->shared), of_k.row,
-             w->scores[step % 2]);
+             w->scores[step % FLASH_SLOTS]);
             asc_sync_block_arrive(PIPE_FIX, FLASH_SCORED);
             flash_go_on(f, &ahead);
         }
-        if (step == 0)
+        if (step < FLASH_AHEAD)
             continue;
+        const int slot = (step - FLASH_AHEAD) % FLASH_SLOTS;
         asc_sync_block_wait(PIPE_S, FLASH_WEIGHED);
         ASC_NAME(flash_sum)
-        (f, &c, &here, w->weights[1 - step % 2],
-         v + flash_at(of_v, here.batch, here.at, here.head / f->shared), of_v.row,
-         w->sums[1 - step % 2]);
+        (f, &c, &here, w->weights[slot],
+         v + flash_at(of_v, here.batch, here.at, here.head / f->shared), of_v.row, w->sums[slot]);
         asc_sync_block_arrive(PIPE_FIX, FLASH_SUMMED);
         flash_go_on(f, &here);
     }

@@ -88,8 +88,9 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
 /* Blocks of the rows' sums, and log(sum) + scale max: blocks, too, where they are no neighbours
  * in lse. */
 static inline __aicore__ void ASC_NAME(flash_total)(const flash_problem *f, const FLASH_UB *u,
-                                                    int64_t rows, int turn)
+                                                    const flash_place *p, int64_t rows)
 {
+    const int turn = (int)(p->turn % 2);
     const int apart = flash_groups_of(f, flash_lse_strides(f)).stride != 1;
     __ubuf__ float *sum = ASC_UB(float, u->top_at, 0);
     __ubuf__ float *log = apart ? ASC_UB(float, u->max_at, 0) : ASC_UB(float, u->log_at, turn);
@@ -102,7 +103,7 @@ static inline __aicore__ void ASC_NAME(flash_total)(const flash_problem *f, cons
     asc_max_scalar(some, sum, 1e-30f, n);
     asc_log(log, sum, n);
     ASC_THEN();
-    asc_spread(ASC_UB(float, u->total_at, turn), some, rows);
+    asc_spread(ASC_UB(float, u->total_at, (int)(p->turn % FLASH_SLOTS)), some, rows);
     asc_add(log, log, down, n);
     ASC_THEN();
     FLASH_ALL_LANES();
@@ -161,7 +162,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
     if (p->last && rows) {
         const int turn = (int)(p->turn % 2);
         ASC_RING_FLAG(asc_sync_wait, PIPE_MTE3, PIPE_V, 2 + turn);
-        ASC_NAME(flash_total)(f, u, rows, turn);
+        ASC_NAME(flash_total)(f, u, p, rows);
         ASC_FENCE(PIPE_V, PIPE_MTE3);
         if (lse)
             ASC_NAME(flash_lse_out)(f, p, asc_place(u->log_at, turn), first, rows, lse);
@@ -243,7 +244,7 @@ static inline __aicore__ void ASC_NAME(flash_join_tile)(const flash_problem *f, 
         if (!p->last)
             continue;
         ASC_THEN();
-        ASC_NAME(flash_write)(f, u, (int)(p->turn % 2), first, row, now, y, in);
+        ASC_NAME(flash_write)(f, u, (int)(p->turn % FLASH_SLOTS), first, row, now, y, in);
     }
 }
 
@@ -278,19 +279,20 @@ static inline __aicore__ void ASC_NAME(flash_attend)(const flash_problem *f, FLA
     FLASH_BUFFERS(asc_sync_notify);
     for (int step = 0; here.task < f->tasks; step++) {
         if (ahead.task < f->tasks) {
-            u->step = step % 2;
+            u->step = step % FLASH_SLOTS;
             asc_sync_block_wait(PIPE_S, FLASH_SCORED);
             ASC_NAME(flash_weigh_tile)
-            (f, u, &ahead, w->scores[step % 2], w->weights[step % 2], lse);
+            (f, u, &ahead, w->scores[u->step], w->weights[u->step], lse);
             asc_sync_block_arrive(PIPE_MTE3, FLASH_WEIGHED);
             flash_go_on(f, &ahead);
         }
-        if (step == 0)
+        if (step < FLASH_AHEAD)
             continue;
+        const int slot = (step - FLASH_AHEAD) % FLASH_SLOTS;
         asc_sync_block_wait(PIPE_S, FLASH_SUMMED);
         ASC_NAME(flash_join_tile)
-        (f, u, 1 - step % 2, &here, w->sums[1 - step % 2],
-         y + flash_at(of_y, here.batch, here.row, here.head), flash_groups_of(f, of_y));
+        (f, u, slot, &here, w->sums[slot], y + flash_at(of_y, here.batch, here.row, here.head),
+         flash_groups_of(f, of_y));
         flash_go_on(f, &here);
     }
     FLASH_BUFFERS(asc_sync_wait);
