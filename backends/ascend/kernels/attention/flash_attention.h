@@ -11,6 +11,9 @@
  * products of these with v. */
 enum { FLASH_SCORED, FLASH_WEIGHED, FLASH_SUMMED };
 
+/* Pairs of tiles in L1 where little is held; see asc_product.h. */
+enum { FLASH_PAIRS = 6 };
+
 /* What every maximum begins with. Scores below it, and masked ones, which are -inf, count as no
  * score; it is far enough from the end of the range that times any scale it stays finite. */
 #define FLASH_LOWEST (-1e30f)

@@ -29,5 +29,7 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_backward)(ASC_PARAMS(FLASH_ATTENTION_BAC
 
 #undef FLASH_UB
 #undef FLASH_WORK
+#undef FLASH_HELD
+#undef FLASH_HOLDS
 #undef FLASH_TENSOR
 #undef ASC_DEPTH

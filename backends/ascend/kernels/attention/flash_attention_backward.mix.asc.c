@@ -53,6 +53,12 @@ static inline __aicore__ flash_step flash_start(const flash_units *u, int64_t ke
     return s;
 }
 
+/* Whether two steps are of one tile of keys. */
+static inline __aicore__ int flash_same_keys(const flash_step *a, const flash_step *b)
+{
+    return a->key == b->key && a->key_head == b->key_head && a->batch == b->batch;
+}
+
 /* Queries of a tile of the unit. */
 static inline __aicore__ int64_t flash_tile_rows(const flash_problem *f, const flash_step *s)
 {

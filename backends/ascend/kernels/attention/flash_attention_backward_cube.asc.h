@@ -23,35 +23,112 @@ static inline __aicore__ FLASH_WORK ASC_NAME(flash_work_of)(const flash_problem 
     return w;
 }
 
-/* Of a tile of queries x, [rows, d], and the unit's keys y, the products of their rows. */
+/* What L1 holds of 16 bits, behind fewer pairs: the rows of k of a tile of keys, which are up to
+ * FLASH_TILES tiles of L1, as are the others; those of v while scores are made, and those of dy or
+ * q that a unit's products read; a tile of queries. Of f32, two tiles of queries. */
+#define FLASH_HOLDS ASC_16BIT
+enum {
+    ASC_NAME(FLASH_RING) = FLASH_HOLDS ? 3 : FLASH_PAIRS,
+    ASC_NAME(FLASH_KEYS_AT) = 2 * ASC_NAME(FLASH_RING),
+    ASC_NAME(FLASH_ROWS_AT) = ASC_NAME(FLASH_KEYS_AT) + FLASH_TILES,
+    ASC_NAME(FLASH_QUERIES_AT) = ASC_NAME(FLASH_KEYS_AT) + FLASH_HOLDS * 2 * FLASH_TILES,
+    ASC_NAME(FLASH_KEYS_HELD) = ASC_NAME(FLASH_RING),
+    ASC_NAME(FLASH_ROWS_HELD),
+    ASC_NAME(FLASH_QUERIES_HELD) = ASC_NAME(FLASH_RING) + FLASH_HOLDS * 2
+};
+
+/* Whether rows of k and of v are held, and of which keys. */
+#define FLASH_HELD ASC_NAME(flash_held)
+typedef struct FLASH_HELD {
+    int keys, values;
+    flash_step of;
+} FLASH_HELD;
+
+/* Rows of x of a batch and head, to tiles of L1 from `to` on. */
+static inline __aicore__ void ASC_NAME(flash_hold)(const flash_problem *f, const FLASH_TENSOR *x,
+                                                   int64_t batch, int64_t row, int64_t head,
+                                                   int64_t rows, int64_t to, int event)
+{
+    const asc_operand o = asc_operand_of(x->of.row, 0, to);
+    ASC_NAME(asc_hold)(x->at + flash_at(x->of, batch, row, head), &o, event, rows, f->d);
+}
+
+static inline __aicore__ void ASC_NAME(flash_forget)(int *held, int event)
+{
+    if (*held)
+        ASC_NAME(asc_let_go)(event);
+    *held = 0;
+}
+
+/* The place of what is held of the step's keys, or -1. */
+static inline __aicore__ int64_t ASC_NAME(flash_held_at)(const FLASH_HELD *h, int held,
+                                                         const flash_step *s, int64_t at)
+{
+    return held && flash_same_keys(&h->of, s) ? at : -1;
+}
+
+/* Rows of k and v that scores of `ahead` read are held from here on, unless what `here` has still
+ * to add reads others. */
+static inline __aicore__ void
+ASC_NAME(flash_hold_keys)(const flash_problem *f, FLASH_HELD *h, const flash_step *here,
+                          const flash_step *ahead, const FLASH_TENSOR *k, const FLASH_TENSOR *v)
+{
+    if (!FLASH_HOLDS || f->d > ASC_DEPTH || !flash_same_keys(here, ahead))
+        return;
+    if (!flash_same_keys(&h->of, ahead)) {
+        ASC_NAME(flash_forget)(&h->keys, ASC_NAME(FLASH_KEYS_HELD));
+        ASC_NAME(flash_forget)(&h->values, ASC_NAME(FLASH_ROWS_HELD));
+        h->of = *ahead;
+    }
+    if (!h->keys)
+        ASC_NAME(flash_hold)
+    (f, k, ahead->batch, ahead->key, ahead->key_head, ahead->keys, ASC_NAME(FLASH_KEYS_AT),
+     ASC_NAME(FLASH_KEYS_HELD));
+    if (!h->values)
+        ASC_NAME(flash_hold)
+    (f, v, ahead->batch, ahead->key, ahead->key_head, ahead->keys, ASC_NAME(FLASH_ROWS_AT),
+     ASC_NAME(FLASH_ROWS_HELD));
+    h->keys = h->values = 1;
+}
+
+/* Of a tile of queries x, [rows, d], and the unit's keys y, the products of their rows. which: of
+ * the tiles of queries that are held; held: where y is, or -1. */
 static inline __aicore__ void ASC_NAME(flash_score)(const flash_problem *f, asc_products *c,
                                                     const flash_step *s, const FLASH_TENSOR *x,
-                                                    const FLASH_TENSOR *y, int64_t held,
+                                                    const FLASH_TENSOR *y, int which, int64_t held,
                                                     __gm__ float *to)
 {
     const int64_t n = flash_tile_keys(f, s, s->tile), rows = flash_tile_rows(f, s);
     __gm__ ASC_T *left = x->at + flash_at(x->of, s->batch, s->row + s->tile * 2 * f->half, s->head);
     __gm__ ASC_T *right = y->at + flash_at(y->of, s->batch, s->key, s->key_head);
-    const asc_operand a = asc_operand_of(x->of.row, 0, f->d <= ASC_DEPTH ? held : -1);
+    const int other = FLASH_HOLDS ? 0 : which, event = ASC_NAME(FLASH_QUERIES_HELD) + other;
+    const asc_operand a =
+        asc_operand_of(x->of.row, 0, f->d <= ASC_DEPTH ? ASC_NAME(FLASH_QUERIES_AT) + other : -1);
     if (a.held >= 0)
-        ASC_NAME(asc_hold)(left, &a, rows, f->d);
-    ASC_NAME(flash_dot)(f, c, left, &a, rows, right, y->of.row, n, to);
+        ASC_NAME(asc_hold)(left, &a, event, rows, f->d);
+    ASC_NAME(flash_dot)(f, c, left, &a, rows, right, y->of.row, held, n, to);
     if (a.held >= 0)
-        ASC_NAME(asc_let_go)(&a);
+        ASC_NAME(asc_let_go)(event);
 }
 
-/* The unit's part of dk or dv: weights, turned, times its queries x. Of a tile of keys those
- * queries count that see it. */
+/* The unit's part of dk or dv: weights, turned, times its queries x, which are held meanwhile. Of a
+ * tile of keys those queries count that see it. */
 static inline __aicore__ void ASC_NAME(flash_add_keys)(const flash_problem *f, asc_products *c,
                                                        const flash_step *s, __gm__ ASC_T *weights,
                                                        const FLASH_TENSOR *x, __gm__ float *to)
 {
-    const asc_operand a = asc_operand_of(f->tile, 1, -1), b = asc_operand_of(x->of.row, 1, -1);
+    const int holds = FLASH_HOLDS && f->d <= ASC_DEPTH;
+    const asc_operand a = asc_operand_of(f->tile, 1, -1);
     int64_t tile = 0;
+    if (holds)
+        ASC_NAME(flash_hold)
+    (f, x, s->batch, s->row, s->head, s->rows, ASC_NAME(FLASH_ROWS_AT), ASC_NAME(FLASH_ROWS_HELD));
     for (int64_t key = 0; key < s->keys; key += ASC_SIDE) {
         while (tile * 2 * f->half < s->rows && flash_tile_keys(f, s, tile) <= key)
             tile++;
         const int64_t row = tile * 2 * f->half;
+        const asc_operand b =
+            asc_operand_of(x->of.row, 1, holds ? ASC_NAME(FLASH_ROWS_AT) + tile : -1);
         for (int64_t d = 0; d < f->d && row < s->rows; d += ASC_SIDE)
             ASC_NAME(asc_product)
         (c, weights + row * f->tile + key, &a,
@@ -59,15 +136,18 @@ static inline __aicore__ void ASC_NAME(flash_add_keys)(const flash_problem *f, a
          asc_min_of(ASC_SIDE, s->keys - key), asc_min_of(ASC_SIDE, f->d - d), s->rows - row,
          to + key * f->pitch + d, f->pitch);
     }
+    if (holds)
+        ASC_NAME(asc_let_go)(ASC_NAME(FLASH_ROWS_HELD));
 }
 
-/* Its part of dq: weights times its keys. */
+/* Its part of dq: weights times its keys; held: where these are, or -1. */
 static inline __aicore__ void ASC_NAME(flash_add_queries)(const flash_problem *f, asc_products *c,
                                                           const flash_step *s,
                                                           __gm__ ASC_T *weights,
-                                                          const FLASH_TENSOR *k, __gm__ float *to)
+                                                          const FLASH_TENSOR *k, int64_t held,
+                                                          __gm__ float *to)
 {
-    const asc_operand a = asc_operand_of(f->tile, 0, -1), b = asc_operand_of(k->of.row, 1, -1);
+    const asc_operand a = asc_operand_of(f->tile, 0, -1), b = asc_operand_of(k->of.row, 1, held);
     __gm__ ASC_T *keys = k->at + flash_at(k->of, s->batch, s->key, s->key_head);
     for (int64_t row = 0, tile = 0; row < s->rows; row += 2 * f->half, tile++) {
         const int64_t n = flash_tile_keys(f, s, tile);
@@ -88,12 +168,14 @@ static inline __aicore__ void ASC_NAME(flash_store_or_add)(int store)
 }
 
 /* What the unit adds to the gradients. The copies of the unit before have ended: each element is
- * added to in the order of the units. */
+ * added to in the order of the units. dq stands between the two that read rows of queries, so that
+ * those of q come while it is made. */
 static inline __aicore__ void ASC_NAME(flash_add)(const flash_problem *f, asc_products *c,
                                                   const flash_step *s, const FLASH_WORK *w,
-                                                  const FLASH_TENSOR *q, const FLASH_TENSOR *k,
-                                                  const FLASH_TENSOR *dy, __gm__ float *dq,
-                                                  __gm__ float *dk, __gm__ float *dv)
+                                                  FLASH_HELD *h, const FLASH_TENSOR *q,
+                                                  const FLASH_TENSOR *k, const FLASH_TENSOR *dy,
+                                                  __gm__ float *dq, __gm__ float *dk,
+                                                  __gm__ float *dv)
 {
     const int set = (int)(s->number % 2);
     const int64_t key_heads = f->heads / f->shared;
@@ -103,12 +185,15 @@ static inline __aicore__ void ASC_NAME(flash_add)(const flash_problem *f, asc_pr
     const int64_t of_queries =
         (((s->query_part * f->batches + s->batch) * f->heads + s->head) * f->queries + s->row) *
         f->pitch;
+    const int64_t keys = ASC_NAME(flash_held_at)(h, h->keys, s, ASC_NAME(FLASH_KEYS_AT));
+    ASC_NAME(flash_forget)(&h->values, ASC_NAME(FLASH_ROWS_HELD));
     asc_sync_pipe(PIPE_FIX);
     ASC_NAME(flash_store_or_add)(s->first_of_keys);
     ASC_NAME(flash_add_keys)(f, c, s, w->p[set], dy, dv + of_keys);
-    ASC_NAME(flash_add_keys)(f, c, s, w->dp[set], q, dk + of_keys);
     ASC_NAME(flash_store_or_add)(s->first_of_queries);
-    ASC_NAME(flash_add_queries)(f, c, s, w->dp[set], k, dq + of_queries);
+    ASC_NAME(flash_add_queries)(f, c, s, w->dp[set], k, keys, dq + of_queries);
+    ASC_NAME(flash_store_or_add)(s->first_of_keys);
+    ASC_NAME(flash_add_keys)(f, c, s, w->dp[set], q, dk + of_keys);
     asc_set_atomic_none();
 }
 
@@ -120,12 +205,21 @@ static inline __aicore__ void ASC_NAME(flash_multiply)(const flash_problem *f,
                                                        __gm__ float *dk, __gm__ float *dv)
 {
     const int64_t key_heads = f->heads / f->shared;
-    asc_products c = asc_products_begin();
+    asc_products c = asc_products_begin(ASC_NAME(FLASH_RING));
     flash_step here = flash_start(units, key_heads), ahead = here;
+    FLASH_HELD h;
+    h.keys = h.values = 0;
+    h.of = here;
     for (int step = 0; here.unit < here.end; step++) {
         if (ahead.unit < ahead.end) {
-            ASC_NAME(flash_score)(f, &c, &ahead, q, k, 0, w->s[step % 2]);
-            ASC_NAME(flash_score)(f, &c, &ahead, dy, v, 1, w->ds[step % 2]);
+            ASC_NAME(flash_hold_keys)(f, &h, &here, &ahead, k, v);
+            ASC_NAME(flash_score)
+            (f, &c, &ahead, q, k, 0,
+             ASC_NAME(flash_held_at)(&h, h.keys, &ahead, ASC_NAME(FLASH_KEYS_AT)), w->s[step % 2]);
+            ASC_NAME(flash_score)
+            (f, &c, &ahead, dy, v, 1,
+             ASC_NAME(flash_held_at)(&h, h.values, &ahead, ASC_NAME(FLASH_ROWS_AT)),
+             w->ds[step % 2]);
             asc_sync_block_arrive(PIPE_FIX, FLASH_SCORED);
             flash_next(f, units, &ahead, key_heads);
         }
@@ -133,10 +227,12 @@ static inline __aicore__ void ASC_NAME(flash_multiply)(const flash_problem *f,
             continue;
         asc_sync_block_wait(PIPE_S, FLASH_WEIGHED);
         if (flash_last_tile(f, &here)) {
-            ASC_NAME(flash_add)(f, &c, &here, w, q, k, dy, dq, dk, dv);
+            ASC_NAME(flash_add)(f, &c, &here, w, &h, q, k, dy, dq, dk, dv);
             asc_sync_block_arrive(PIPE_FIX, FLASH_SUMMED);
         }
         flash_next(f, units, &here, key_heads);
     }
+    ASC_NAME(flash_forget)(&h.keys, ASC_NAME(FLASH_KEYS_HELD));
+    ASC_NAME(flash_forget)(&h.values, ASC_NAME(FLASH_ROWS_HELD));
     asc_products_end();
 }

@@ -28,14 +28,15 @@ static inline __aicore__ void ASC_NAME(flash_score)(const flash_problem *f, asc_
                                                     flash_strides of_q, __gm__ ASC_T *k,
                                                     int64_t k_row, __gm__ float *to)
 {
-    const int64_t held = f->d > 0 && f->d <= ASC_DEPTH ? p->turn % 2 : -1;
+    const int turn = (int)(p->turn % 2), event = FLASH_PAIRS + turn;
+    const int64_t held = f->d > 0 && f->d <= ASC_DEPTH ? 2 * FLASH_PAIRS + turn : -1;
     const asc_operand left = f->together > 1 ? asc_operand_in_groups(flash_groups_of(f, of_q), held)
                                              : asc_operand_of(of_q.row, 0, held);
     if (left.held >= 0 && p->first)
-        ASC_NAME(asc_hold)(q, &left, p->rows, f->d);
-    ASC_NAME(flash_dot)(f, c, q, &left, p->rows, k, k_row, p->n, to);
+        ASC_NAME(asc_hold)(q, &left, event, p->rows, f->d);
+    ASC_NAME(flash_dot)(f, c, q, &left, p->rows, k, k_row, -1, p->n, to);
     if (left.held >= 0 && p->last)
-        ASC_NAME(asc_let_go)(&left);
+        ASC_NAME(asc_let_go)(event);
 }
 
 static inline __aicore__ void ASC_NAME(flash_sum)(const flash_problem *f, asc_products *c,
@@ -55,7 +56,7 @@ static inline __aicore__ void ASC_NAME(flash_multiply)(const flash_problem *f, c
                                                        __gm__ ASC_T *k, flash_strides of_k,
                                                        __gm__ ASC_T *v, flash_strides of_v)
 {
-    asc_products c = asc_products_begin();
+    asc_products c = asc_products_begin(FLASH_PAIRS);
     flash_place here = flash_place_of(f, 0), ahead = here;
     for (int step = 0; here.task < f->tasks; step++) {
         if (ahead.task < f->tasks) {

@@ -49,7 +49,7 @@ static inline __aicore__ void ASC_NAME(neighborhood_score)(const flash_problem *
     if (w->rows)
         ASC_NAME(flash_dot)
     (f, c, x->at + flash_at(x->of, w->batch, w->row, w->head), &left, w->rows,
-     y->at + flash_at(y->of, w->batch, w->key, w->head), y->of.row, w->keys, to);
+     y->at + flash_at(y->of, w->batch, w->key, w->head), y->of.row, -1, w->keys, to);
 }
 
 /* The window's own rows of `to`: weights, or turned ones, times rows of x. strip: so many rows at a
@@ -93,7 +93,7 @@ ASC_NAME(neighborhood_multiply)(const flash_problem *f, const NEIGHBORHOOD_WORK 
                                 const FLASH_TENSOR *dy, const FLASH_TENSOR *to)
 {
     const int64_t all = neighborhood_windows(f);
-    asc_products c = asc_products_begin();
+    asc_products c = asc_products_begin(FLASH_PAIRS);
     for (int64_t step = 0; step == 0 || neighborhood_first(step - 1) < all; step++) {
         const int64_t ahead = neighborhood_first(step), here = neighborhood_first(step - 1);
         const int now = (int)(step % 2), then = 1 - now;

@@ -47,30 +47,35 @@ static inline __aicore__ void ASC_NAME(asc_bring_tile)(uint64_t l1, __gm__ ASC_T
 
 /* Where a step's tile lies in L1: in the pair, after it has been brought there, or
  * where it is held. */
-static inline __aicore__ __cbuf__ ASC_T *ASC_NAME(asc_tile_of)(uint64_t pair, __gm__ ASC_T *x,
+static inline __aicore__ __cbuf__ ASC_T *ASC_NAME(asc_tile_of)(int tile, __gm__ ASC_T *x,
                                                                const asc_operand *o, int64_t count,
                                                                int64_t k, int64_t depth)
 {
     if (o->held >= 0)
-        return (__cbuf__ ASC_T *)(asc_get_phy_buf_addr(0) + asc_held_at(o->held));
-    ASC_NAME(asc_bring_tile)(pair, x + (o->turned ? k * o->stride : k), o, count, depth);
-    return (__cbuf__ ASC_T *)(asc_get_phy_buf_addr(0) + pair);
+        return (__cbuf__ ASC_T *)(asc_get_phy_buf_addr(0) + asc_l1_tile(o->held + k / ASC_DEPTH));
+    ASC_NAME(asc_bring_tile)
+    (asc_l1_tile(tile), x + (o->turned ? k * o->stride : k), o, count, depth);
+    return (__cbuf__ ASC_T *)(asc_get_phy_buf_addr(0) + asc_l1_tile(tile));
 }
 
-/* A tile comes to a place of its own and is held there until asc_let_go(). */
-static inline __aicore__ void ASC_NAME(asc_hold)(__gm__ ASC_T *x, const asc_operand *o,
+/* `count` rows of an operand that is not turned, a tile for each ASC_SIDE, come to their places and
+ * are held there until asc_let_go(). What another product takes turned can be held so, too, if it
+ * is of 16 bits: the tiles lie the same. */
+static inline __aicore__ void ASC_NAME(asc_hold)(__gm__ ASC_T *x, const asc_operand *o, int event,
                                                  int64_t count, int64_t depth)
 {
-    const int event = ASC_PAIRS + (int)o->held;
     ASC_RING_FLAG(asc_sync_wait, PIPE_MTE1, PIPE_MTE2, event);
-    ASC_NAME(asc_bring_tile)(asc_held_at(o->held), x, o, count, depth);
+    for (int64_t at = 0; at < count; at += ASC_SIDE)
+        ASC_NAME(asc_bring_tile)
+    (asc_l1_tile(o->held + at / ASC_SIDE), x + at * o->stride, o, asc_min_of(ASC_SIDE, count - at),
+     depth);
     ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_MTE1, event);
     ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_MTE1, event);
 }
 
-static inline __aicore__ void ASC_NAME(asc_let_go)(const asc_operand *o)
+static inline __aicore__ void ASC_NAME(asc_let_go)(int event)
 {
-    ASC_RING_FLAG(asc_sync_notify, PIPE_MTE1, PIPE_MTE2, ASC_PAIRS + (int)o->held);
+    ASC_RING_FLAG(asc_sync_notify, PIPE_MTE1, PIPE_MTE2, event);
 }
 
 /* The product of m x k by k x n elements, k at least 1, in the half of L0C that is next. */
@@ -87,9 +92,8 @@ ASC_NAME(asc_multiply)(asc_products *p, __gm__ ASC_T *a, const asc_operand *left
         __cb__ ASC_T *b0 =
             (__cb__ ASC_T *)(asc_get_phy_buf_addr(0) + (uint64_t)(p->l0 * ASC_TILE_BYTES));
         ASC_RING_FLAG(asc_sync_wait, PIPE_MTE1, PIPE_MTE2, p->pair);
-        __cbuf__ ASC_T *a1 = ASC_NAME(asc_tile_of)(asc_pair_at(p->pair), a, left, m, at, depth);
-        __cbuf__ ASC_T *b1 =
-            ASC_NAME(asc_tile_of)(asc_pair_at(p->pair) + ASC_TILE_BYTES, b, right, n, at, depth);
+        __cbuf__ ASC_T *a1 = ASC_NAME(asc_tile_of)(2 * p->pair, a, left, m, at, depth);
+        __cbuf__ ASC_T *b1 = ASC_NAME(asc_tile_of)(2 * p->pair + 1, b, right, n, at, depth);
         ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_MTE1, p->pair);
         ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_MTE1, p->pair);
         ASC_WAIT(PIPE_M, PIPE_MTE1, p->l0);
@@ -103,7 +107,7 @@ ASC_NAME(asc_multiply)(asc_products *p, __gm__ ASC_T *a, const asc_operand *left
         if (m1 * n1 < 10) /* the next product wants results that are still in flight */
             asc_sync_pipe(PIPE_M);
         ASC_NOTIFY(PIPE_M, PIPE_MTE1, p->l0);
-        p->pair = (p->pair + 1) % ASC_PAIRS;
+        p->pair = (p->pair + 1) % p->pairs;
         p->l0 ^= 1;
     }
     p->l0c ^= 1;

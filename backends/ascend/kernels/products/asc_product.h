@@ -5,27 +5,24 @@
  * elements of f32). An operand of a step is a tile of 32 KiB at most. Tiles come to a ring of
  * pairs in L1, are loaded to the halves of L0A and L0B, and the results go out of the halves of
  * L0C; the unit flag lets a copy out run beside the next product. The scalar unit runs ahead, so
- * that tiles come as early as the pipes' queues allow. An operand of one tile that many products
- * read may be held in L1. */
+ * that tiles come as early as the pipes' queues allow. L1 has room for 15 tiles; behind the ring
+ * an operand that many products read may be held there. Each pair, and each operand that is
+ * held, has an event of its own. */
 #ifndef ASC_PRODUCT_H
 #define ASC_PRODUCT_H
 
 #include "shared/asc_ring.h"
 
-enum {
-    ASC_SIDE = 128,
-    ASC_TILE_BYTES = 32768,
-    ASC_PAIRS = 6, /* of tiles in L1, with an event each */
-    ASC_HELD = 2   /* and tiles that are held, likewise */
-};
+enum { ASC_SIDE = 128, ASC_TILE_BYTES = 32768, ASC_EVENTS = 8 };
 
 typedef struct asc_products {
+    int pairs;         /* of tiles, in the ring */
     int pair, l0, l0c; /* what is next */
 } asc_products;
 
 /* An operand: `turned` if its rows in global memory run along the product's side and not along k.
- * held: its place among the tiles that are held, or -1. Rows lie `stride` apart; with a group, so
- * many of them do, and groups begin `step` apart. */
+ * held: the tile of L1 where its first step's is held, the others behind it, or -1. Rows lie
+ * `stride` apart; with a group, so many of them do, and groups begin `step` apart. */
 typedef struct asc_operand {
     int64_t stride, turned, held, group, step;
 } asc_operand;
@@ -50,15 +47,16 @@ static inline __aicore__ asc_operand asc_operand_in_groups(asc_groups rows, int6
 }
 
 /* All of L1 and both halves of L0 are free: op tells so, or waits for it. */
-#define ASC_PRODUCT_BUFFERS(op)                          \
-    for (int set = 0; set < ASC_PAIRS + ASC_HELD; set++) \
-        ASC_RING_FLAG(op, PIPE_MTE1, PIPE_MTE2, set);    \
-    op(PIPE_M, PIPE_MTE1, EVENT_ID0);                    \
+#define ASC_PRODUCT_BUFFERS(op)                       \
+    for (int set = 0; set < ASC_EVENTS; set++)        \
+        ASC_RING_FLAG(op, PIPE_MTE1, PIPE_MTE2, set); \
+    op(PIPE_M, PIPE_MTE1, EVENT_ID0);                 \
     op(PIPE_M, PIPE_MTE1, EVENT_ID1)
 
-static inline __aicore__ asc_products asc_products_begin(void)
+static inline __aicore__ asc_products asc_products_begin(int pairs)
 {
     asc_products p;
+    p.pairs = pairs;
     p.pair = p.l0 = p.l0c = 0;
     asc_set_ctrl(asc_get_ctrl() | ASC_CTRL_INFINITY);
     asc_set_mmad_direction_n(); /* as the copies out read it, row by row */
@@ -74,14 +72,10 @@ static inline __aicore__ void asc_products_end(void)
     asc_modes_clear();
 }
 
-/* Offset in L1 of a pair's first tile, and of a held one. */
-static inline __aicore__ uint64_t asc_pair_at(int pair)
+/* Offset of a tile in L1. */
+static inline __aicore__ uint64_t asc_l1_tile(int64_t tile)
 {
-    return (uint64_t)(2 * pair * ASC_TILE_BYTES);
-}
-static inline __aicore__ uint64_t asc_held_at(int64_t held)
-{
-    return (uint64_t)((2 * ASC_PAIRS + held) * ASC_TILE_BYTES);
+    return (uint64_t)(tile * ASC_TILE_BYTES);
 }
 
 #endif
