@@ -27,6 +27,9 @@ int64_t ascend_any(const tg_tensor *t);
 /* A compact tensor as memory; any other, from its first to its last element. {NULL, 0} for NULL. */
 ascend_memory ascend_memory_of(const tg_tensor *t);
 
+/* to = from, rows of any strides, in another type. */
+tg_status ascend_convert(tg_ctx *ctx, const tg_tensor *from, const tg_tensor *to);
+
 /* ---- plans ---- */
 
 /* Begins a plan: a problem on the device where a tensor lies. Host memory is the model's.
@@ -152,6 +155,8 @@ tg_status ascend_side_so_far(tg_ctx *ctx);
 
 /* Called by `gemm`. */
 tg_status ascend_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args);
+/* By `mhc_coeffs`. */
+tg_status ascend_gemm(tg_ctx *ctx, const tg_gemm_args *args);
 /* By `multi_token_attention`. */
 tg_status ascend_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args);
 tg_status ascend_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args);
