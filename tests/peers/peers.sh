@@ -72,3 +72,17 @@ for bad in (dict(y=right.clone()), dict(x=right, y=right.clone(), z=right)):
     except (TypeError, ValueError) as message:
         assert "softmax_forward" in str(message)
 END
+
+# Losses in chunks: a time for each.
+chunked=$("$python" -B "$peers/chunked.py" --build "$build" --sizes 4,8,16,50 --rounds 1 --losses dpo,orpo,cpo,simpo,grpo)
+for loss in dpo orpo cpo simpo grpo; do
+    case "
+$chunked" in
+    *"
+$loss tigon: "[0-9]*" ms"*) ;;
+    *)
+        echo "chunked.py: no time of $loss: $chunked" >&2
+        exit 1
+        ;;
+    esac
+done
