@@ -6,9 +6,9 @@
  *   tell, if there are any, or of few classes anew of all; their gradient; that of the logits
  *
  * With a mask a launch takes it in before all. */
+#include "grpo_loss.h"
 #include "cross_entropy.h"
 #include "kernels/losses/grpo_loss.args.h"
-#include "tokens.h"
 
 ASCEND_KERNEL(grpo_policy, GRPO_POLICY);
 ASCEND_KERNEL(grpo_total, GRPO_TOTAL);
@@ -16,8 +16,13 @@ ASCEND_KERNEL(grpo_saved, GRPO_SAVED);
 
 enum { POLICY, TOTAL, SAVED };
 
+static const char *const options[] = {"ratio_mask", NULL};
+
 ASCEND_KERNELS(grpo_loss) = {
-    [POLICY] = {.name = "grpo_loss_policy", ASCEND_BUFFERS(grpo_policy), .max_rows = 1},
+    [POLICY] = {.name = "grpo_loss_policy",
+                ASCEND_BUFFERS(grpo_policy),
+                .max_rows = 1,
+                .option = options},
     [TOTAL] = {.name = "grpo_loss_total", ASCEND_BUFFERS(grpo_total), .max_rows = 1},
     [SAVED] = {.name = "grpo_loss_saved",
                ASCEND_BUFFERS(grpo_saved),
@@ -27,36 +32,13 @@ ASCEND_KERNELS(grpo_loss) = {
     {0},
 };
 
-/* ---- a call of either direction ---- */
-
-typedef struct grpo_call {
-    tokens_call tokens;
-    const tg_tensor *advantages, *old_logp, *ref_logp, *is_ratio, *dloss, *loss, *kl, *clipped;
-    int64_t type, sequence, each, corrected, length;
-    double beta, low, high, delta, items, pos, neg, lambda_pos, lambda_neg;
-    int64_t batch, columns;
-    tg_tensor logp;                    /* of every token, without gaps */
-    ascend_memory again, again_counts; /* backward: of the tokens that are computed anew */
-    int64_t again_blocks;
-} grpo_call;
-
-#define GRPO_CALL(args)                                                                           \
-    .tokens = {.logits = (args)->logits,                                                          \
-               .target = (args)->target,                                                          \
-               .mask = (args)->mask,                                                              \
-               .lse = (args)->lse,                                                                \
-               .temperature = (args)->temperature},                                               \
-    .advantages = (args)->advantages, .old_logp = (args)->old_logp, .ref_logp = (args)->ref_logp, \
-    .is_ratio = (args)->is_ratio, .type = (args)->loss_type,                                      \
-    .sequence = (args)->importance_sampling_level == TG_SEQUENCE_LEVEL,                           \
-    .each = (args)->reduction == TG_NONE, .corrected = (args)->use_bias_correction_kl,            \
-    .length = (args)->max_completion_length, .beta = (args)->beta, .low = 1 - (args)->eps_low,    \
-    .high = ((args)->loss_type == TG_CISPO ? 0 : 1) + (args)->eps_high, .delta = (args)->delta,   \
-    .items = (args)->num_items_in_batch,                                                          \
-    .pos = (args)->loss_type == TG_VESPO ? (args)->vespo_k_pos : (args)->sapo_temperature_pos,    \
-    .neg = (args)->loss_type == TG_VESPO ? (args)->vespo_k_neg : (args)->sapo_temperature_neg,    \
-    .lambda_pos = (args)->vespo_lambda_pos, .lambda_neg = (args)->vespo_lambda_neg,               \
-    .batch = (args)->target->shape[0], .columns = (args)->target->shape[1]
+#define GRPO_CALL(args)                             \
+    .tokens = {.logits = (args)->logits,            \
+               .target = (args)->target,            \
+               .mask = (args)->mask,                \
+               .lse = (args)->lse,                  \
+               .temperature = (args)->temperature}, \
+    GRPO_OPTIONS(args, (args)->target)
 
 static const ascend_memory none;
 
@@ -119,12 +101,12 @@ static const tg_tensor *ratio_of(const tg_tensor *t, tg_tensor *view, int64_t *s
 
 /* ---- the launches ---- */
 
-static tg_status make_room(tg_ctx *ctx, grpo_call *c)
+tg_status ascend_grpo_room(tg_ctx *ctx, grpo_call *c, const tg_tensor *tokens)
 {
     void *memory;
     ASCEND_TRY(ascend_scratch(ctx, (size_t)(c->batch * c->columns) * sizeof(float), &memory));
-    c->logp = tg_tensor_of(memory, TG_F32, 2, c->tokens.target->shape);
-    c->logp.device = c->tokens.target->device;
+    c->logp = tg_tensor_of(memory, TG_F32, 2, tokens->shape);
+    c->logp.device = tokens->device;
     c->tokens.logp = &c->logp;
     return TG_OK;
 }
@@ -143,8 +125,8 @@ static tg_status policy(tg_ctx *ctx, const grpo_call *c, const ascend_memory *su
     const int64_t how = weighs(c, &weight);
     const tg_tensor *ratio = ratio_of(c->is_ratio, &view, shape, strides);
     ascend_plan plan;
-    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_grpo_loss[POLICY], t->target, c->batch, c->columns,
-                            TG_F32, 0));
+    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_grpo_loss[POLICY], &c->logp, c->batch, c->columns,
+                            TG_F32, c->rated.at ? GRPO_RATED_APART : 0));
     ASCEND_TRY(ascend_choose(&plan));
     plan.layout.blocks = plan.layout.blocks < c->batch ? plan.layout.blocks : c->batch;
     *blocks = plan.layout.blocks;
@@ -153,8 +135,8 @@ static tg_status policy(tg_ctx *ctx, const grpo_call *c, const ascend_memory *su
         .is_ratio = ratio, .dloss = c->dloss, .loss = each ? c->loss : NULL,
         .kl = each ? c->kl : NULL, .clipped = each ? c->clipped : NULL, .advantages = c->advantages,
         .logp = &logp, .logp_again = &c->again, .again_counts = &c->again_counts,
-        .selected = &selected, .counts = &t->counts, .sums = sums, .dlogp = dlogp,
-        .old_type = ascend_any(c->old_logp), .ref_type = ascend_any(c->ref_logp),
+        .selected = &selected, .rated = &c->rated, .counts = &t->counts, .sums = sums,
+        .dlogp = dlogp, .old_type = ascend_any(c->old_logp), .ref_type = ascend_any(c->ref_logp),
         .again_blocks = c->again_blocks, .count_blocks = t->count_blocks,
         .policy = policy_of(c->type), .weighs = how,
         .flags = (c->sequence ? GRPO_SEQUENCE : 0) | (c->corrected ? GRPO_CORRECTED : 0) |
@@ -176,6 +158,25 @@ static tg_status total(tg_ctx *ctx, const grpo_call *c, const ascend_memory *sum
                          .loss = c->loss, .kl = c->kl, .clipped = c->clipped, .blocks = blocks,
                          .count_blocks = c->tokens.count_blocks,
                          .mean = c->tokens.mask ? 1 : 1 / tokens);
+}
+
+tg_status ascend_grpo_losses(tg_ctx *ctx, const grpo_call *c)
+{
+    ascend_memory sums = none;
+    int64_t blocks;
+    if (!c->each) {
+        sums.bytes = (size_t)(at_least_1((double)c->batch)) * GRPO_SUMS * sizeof(float);
+        ASCEND_TRY(ascend_scratch(ctx, sums.bytes, (void **)&sums.at));
+    }
+    ASCEND_TRY(policy(ctx, c, &sums, &none, &blocks));
+    return c->each ? TG_OK : total(ctx, c, &sums, blocks);
+}
+
+tg_status ascend_grpo_gradient(tg_ctx *ctx, const grpo_call *c)
+{
+    const ascend_memory dlogp = ascend_memory_of(&c->logp);
+    int64_t blocks;
+    return policy(ctx, c, &none, &dlogp, &blocks);
 }
 
 /* Up to this many classes are read as soon as the target's logit alone would be. */
@@ -229,28 +230,19 @@ ASCEND_OPERATOR_IF(grpo_loss_backward, TG_TAKES_FLOATS);
 tg_status ascend_grpo_loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_args *args)
 {
     grpo_call c = {GRPO_CALL(args), .loss = args->loss, .kl = args->kl, .clipped = args->clipped};
-    ascend_memory sums = none;
-    int64_t blocks;
-    ASCEND_TRY(make_room(ctx, &c));
+    ASCEND_TRY(ascend_grpo_room(ctx, &c, args->target));
     ASCEND_TRY(ascend_select_tokens(ctx, &c.tokens));
     ASCEND_TRY(ascend_tokens(ctx, &c.tokens));
-    if (!c.each) {
-        sums.bytes = (size_t)(at_least_1((double)c.batch)) * GRPO_SUMS * sizeof(float);
-        ASCEND_TRY(ascend_scratch(ctx, sums.bytes, (void **)&sums.at));
-    }
-    ASCEND_TRY(policy(ctx, &c, &sums, &none, &blocks));
-    return c.each ? TG_OK : total(ctx, &c, &sums, blocks);
+    return ascend_grpo_losses(ctx, &c);
 }
 
 tg_status ascend_grpo_loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *args)
 {
     grpo_call c = {GRPO_CALL(args), .dloss = args->dloss};
-    int64_t blocks;
-    ASCEND_TRY(make_room(ctx, &c));
+    ASCEND_TRY(ascend_grpo_room(ctx, &c, args->target));
     ASCEND_TRY(ascend_select_tokens(ctx, &c.tokens));
     ASCEND_TRY(log_probabilities(ctx, &c));
-    const ascend_memory dlogp = ascend_memory_of(&c.logp);
-    ASCEND_TRY(policy(ctx, &c, &none, &dlogp, &blocks));
+    ASCEND_TRY(ascend_grpo_gradient(ctx, &c));
     c.tokens.dlogits = args->dlogits;
     return ascend_tokens(ctx, &c.tokens);
 }

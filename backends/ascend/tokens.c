@@ -49,13 +49,16 @@ tg_status ascend_select_tokens(tg_ctx *ctx, tokens_call *c)
 {
     ascend_plan plan;
     void *memory;
-    c->selected = *c->target;
+    const tg_tensor *all = c->target ? c->target : c->mask;
     c->count_blocks = 0;
+    if (c->target)
+        c->selected = *c->target;
     if (!c->mask)
         return TG_OK;
-    const int64_t tokens = tg_numel(c->target);
-    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_tokens[SELECT], c->target, c->target->shape[0],
-                            c->target->shape[1], TG_F32, 0));
+    c->selected = *all;
+    const int64_t tokens = tg_numel(all);
+    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_tokens[SELECT], all, all->shape[0], all->shape[1],
+                            TG_F32, 0));
     ASCEND_TRY(ascend_choose(&plan));
     const size_t counts = (size_t)(plan.problem.cores * TERMS_PARTIAL) * sizeof(float);
     ASCEND_TRY(ascend_scratch(ctx, counts + (size_t)tokens * sizeof(int64_t), &memory));

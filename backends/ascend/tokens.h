@@ -18,7 +18,7 @@ typedef struct tokens_call {
     int if_any; /* forward: writes nothing if the counts say that there is no token */
 } tokens_call;
 
-/* First of all: takes in the mask. */
+/* First of all: takes in the mask. Without targets a token that it keeps has target 0. */
 tg_status ascend_select_tokens(tg_ctx *ctx, tokens_call *c);
 
 tg_status ascend_tokens(tg_ctx *ctx, const tokens_call *c);

@@ -21,11 +21,15 @@ enum {
     GRPO_DLOSS_EACH = 8
 };
 
+/* Option: other tokens than those that are kept make the ratio. */
+#define GRPO_RATED_APART TG_UB_OPTION(0)
+
 enum { GRPO_SUMS = 3 * TERMS_PARTIAL }; /* what a block leaves of the sums of loss, kl, clipped */
 
 /* Numbers of the tokens of a sequence, in pieces. logp: of all tokens; logp_again: of those that
  * were computed anew, if again_counts say that there are any, beside which logp is 0. selected:
- * TOKENS_LEFT_OUT for those to be left out; NULL: for none. counts: how many are kept. Forward:
+ * TOKENS_LEFT_OUT for those to be left out; NULL: for none. rated: the same of the tokens that a
+ * sequence's ratio is made of; NULL: of those that are kept. counts: how many are kept. Forward:
  * loss, kl, clipped of every token, or sums: of each block. Backward: dlogp. pos, neg: of a
  * positive advantage and of another: sapo_temperature or vespo_k. */
 #define GRPO_POLICY(X)                                                       \
@@ -41,6 +45,7 @@ enum { GRPO_SUMS = 3 * TERMS_PARTIAL }; /* what a block leaves of the sums of lo
     X(MEMORY, logp_again, float)                                             \
     X(MEMORY, again_counts, float)                                           \
     X(MEMORY, selected, int64_t)                                             \
+    X(MEMORY, rated, int64_t)                                                \
     X(MEMORY, counts, float)                                                 \
     X(MEMORY, sums, float)                                                   \
     X(MEMORY, dlogp, float)                                                  \
@@ -79,7 +84,9 @@ enum { GRPO_SUMS = 3 * TERMS_PARTIAL }; /* what a block leaves of the sums of lo
     X(BUFFER, by_rho, .bytes = 4)                                            \
     X(BUFFER, a, .bytes = 4)                                                 \
     X(BUFFER, b, .bytes = 4)                                                 \
-    X(BUFFER, lanes, .per = TG_UB_FIXED, .bytes = 6 * 256, .to = TG_UB_LAST) \
+    X(BUFFER, rated_in, .bytes = 8, .when = GRPO_RATED_APART)                \
+    X(BUFFER, rated, .bytes = 4, .when = GRPO_RATED_APART)                   \
+    X(BUFFER, lanes, .per = TG_UB_FIXED, .bytes = 7 * 256, .to = TG_UB_LAST) \
     X(BUFFER, value, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)     \
     X(BUFFER, counted, .per = TG_UB_FIXED, .bytes = 4096, .to = TG_UB_LAST)
 

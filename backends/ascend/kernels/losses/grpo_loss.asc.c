@@ -12,14 +12,30 @@ typedef struct grpo_memory {
     int64_t old_at, ref_at; /* of buffers */
     __gm__ float *logp, *logp_again, *ratio, *upstream;
     int64_t ratio_stride, upstream_stride, length;
-    __gm__ int64_t *selected;
-    __ubuf__ int64_t *targets;
+    __gm__ int64_t *selected, *rated;
+    __ubuf__ int64_t *targets, *rated_targets;
     __ubuf__ float *again, *old32, *ref32;
 } grpo_memory;
 
 static inline __aicore__ void grpo_in(__ubuf__ void *dst, __gm__ void *src, int64_t bytes)
 {
     asc_copy_rows_in((uint64_t)dst, src, 1, bytes, bytes, asc_round_up(bytes, 32));
+}
+
+/* kept = all bits, or none of a token that is left out: TOKENS_LEFT_OUT is the only target below
+ * 0. No targets: all are kept. ASC_THEN() is left to the caller. */
+static inline __aicore__ void grpo_kept(__ubuf__ int32_t *kept, __ubuf__ int64_t *targets,
+                                        uint32_t n)
+{
+    if (!targets) {
+        asc_duplicate(kept, -1, n);
+        return;
+    }
+    asc_int642int32(kept, targets, n);
+    ASC_THEN();
+    asc_shiftright(kept, kept, 31, n);
+    ASC_THEN();
+    asc_not((__ubuf__ uint16_t *)kept, (__ubuf__ uint16_t *)kept, 2 * n);
 }
 
 /* Tokens `at` ... `at` + n of sequence b: their numbers, as f32, and which are kept, behind
@@ -29,7 +45,6 @@ static inline __aicore__ void grpo_open(grpo_job *job, const grpo_memory *m, int
 {
     const int64_t token = b * m->length + at;
     const int64_t old_size = asc_any_size(m->old_type), ref_size = asc_any_size(m->ref_type);
-    __ubuf__ int32_t *kept = job->kept;
     asc_sync();
     grpo_in(job->logp, m->logp + token, n * 4);
     if (m->logp_again)
@@ -46,6 +61,8 @@ static inline __aicore__ void grpo_open(grpo_job *job, const grpo_memory *m, int
         grpo_in(job->each_upstream, m->upstream + b * m->upstream_stride + at, n * 4);
     if (m->selected)
         grpo_in(m->targets, m->selected + token, n * 8);
+    if (m->rated)
+        grpo_in(m->rated_targets, m->rated + token, n * 8);
     asc_sync();
     job->old = m->old32;
     if (m->old)
@@ -54,16 +71,10 @@ static inline __aicore__ void grpo_open(grpo_job *job, const grpo_memory *m, int
         job->ref = asc_any_widen(m->ref32, asc_place(m->ref_at, 0), m->ref_type, n);
     if (m->logp_again)
         asc_add(job->logp, job->logp, m->again, n);
-    if (m->selected)
-        asc_int642int32(kept, m->targets, n);
-    else
-        asc_duplicate(kept, -1, n);
     ASC_THEN();
-    if (m->selected) { /* TOKENS_LEFT_OUT is the only one below 0 */
-        asc_shiftright(kept, kept, 31, n);
-        ASC_THEN();
-        asc_not((__ubuf__ uint16_t *)kept, (__ubuf__ uint16_t *)kept, 2 * n);
-    }
+    grpo_kept(job->kept, m->selected ? m->targets : 0, n);
+    if (m->rated)
+        grpo_kept(job->rated, m->rated_targets, n);
 }
 
 /* What the tokens of sequence b have in common. all: 1 over the number of kept tokens
@@ -77,11 +88,12 @@ static inline __aicore__ grpo_sequence grpo_sequence_of(grpo_job *job, const grp
     grpo_sequence s;
     s.advantage = advantage;
     s.ratio = ratio;
-    s.kept = (float)m->length;
+    s.kept = s.rated = (float)m->length;
     s.rho = 1.0f;
     s.phi = 0.0f;
     if (compares || (m->selected && (weighs == GRPO_BY_SEQUENCE || weighs == GRPO_BY_LENGTH))) {
         asc_duplicate(grpo_lanes(job, GRPO_KEPT), 0.0f, ASC_LANES);
+        asc_duplicate(grpo_lanes(job, GRPO_RATED), 0.0f, ASC_LANES);
         asc_duplicate(grpo_lanes(job, GRPO_MOVED), 0.0f, ASC_LANES);
         for (int64_t at = 0; at < m->length; at += piece) {
             const uint32_t n = (uint32_t)asc_min_of(piece, m->length - at);
@@ -89,11 +101,12 @@ static inline __aicore__ grpo_sequence grpo_sequence_of(grpo_job *job, const grp
             grpo_compare(job, n);
         }
         s.kept = grpo_sum(job, GRPO_KEPT);
+        s.rated = grpo_sum(job, GRPO_RATED);
     }
     if (compares) {
         const float moved = grpo_sum(job, GRPO_MOVED);
         if (job->flags & GRPO_SEQUENCE)
-            s.rho = grpo_exp(job, moved / grpo_at_least_1(s.kept));
+            s.rho = grpo_exp(job, moved / grpo_at_least_1(s.rated));
         else
             s.phi = grpo_phi(
                 job, advantage,
@@ -137,7 +150,7 @@ static inline __aicore__ float grpo_shared(grpo_job *job, const grpo_memory *m,
         ASC_THEN();
         ASC_FOLD(asc_add, grpo_lanes(job, GRPO_SHARED), job->by_rho, 1, n, 0);
     }
-    return grpo_sum(job, GRPO_SHARED) / grpo_at_least_1(s->kept);
+    return grpo_sum(job, GRPO_SHARED) / grpo_at_least_1(s->rated);
 }
 
 /* The gradient of the piece that is open, in `direct`. */
@@ -149,11 +162,15 @@ static inline __aicore__ void grpo_gradient(const grpo_job *job, const grpo_sequ
     grpo_weights(job, s, n);
     asc_mul(job->direct, job->direct, job->a, n);
     ASC_THEN();
-    if (job->flags & GRPO_SEQUENCE) {
-        asc_add_scalar(job->direct, job->direct, shared, n);
-        ASC_THEN();
-    }
     grpo_clear_left_out(job, job->direct, n);
+    if (job->flags & GRPO_SEQUENCE)
+        asc_duplicate(job->a, shared, n);
+    ASC_THEN();
+    if (job->flags & GRPO_SEQUENCE) {
+        grpo_keep(job->a, job->rated, n);
+        ASC_THEN();
+        asc_add(job->direct, job->direct, job->a, n);
+    }
 }
 
 ASC_KERNEL grpo_policy_f32(ASC_PARAMS(GRPO_POLICY))
@@ -189,6 +206,7 @@ ASC_KERNEL grpo_policy_f32(ASC_PARAMS(GRPO_POLICY))
     job.a = ASC_SCRATCH(a);
     job.b = ASC_SCRATCH(b);
     job.kept = ASC_UB(int32_t, kept_at, 0);
+    job.rated = rated ? ASC_UB(int32_t, rated_at, 0) : job.kept;
     job.lanes = ASC_SCRATCH(lanes);
     job.value = ASC_SCRATCH(value);
     const float all = terms_share(counts, ASC_SCRATCH(counted), count_blocks);
@@ -210,7 +228,9 @@ ASC_KERNEL grpo_policy_f32(ASC_PARAMS(GRPO_POLICY))
     m.upstream_stride = dloss_stride;
     m.length = columns;
     m.selected = selected;
+    m.rated = rated;
     m.targets = ASC_UB(int64_t, selected_at, 0);
+    m.rated_targets = rated ? ASC_UB(int64_t, rated_in_at, 0) : 0;
     m.again = ASC_SCRATCH(again);
     m.old32 = ASC_SCRATCH(old);
     m.ref32 = ASC_SCRATCH(ref);

@@ -20,18 +20,20 @@ typedef struct grpo_job {
     float upstream; /* of all tokens */
     __ubuf__ float *logp, *old, *ref, *ratio, *each_upstream, *rho, *loss, *kl, *clipped, *direct,
         *by_rho, *a, *b;
-    __ubuf__ int32_t *kept; /* all bits, or none */
+    __ubuf__ int32_t *kept;  /* all bits, or none */
+    __ubuf__ int32_t *rated; /* the same of tokens that the ratio is made of; may be kept */
     __ubuf__ float *lanes, *value;
 } grpo_job;
 
 /* What the tokens of a sequence have in common: see there. */
 typedef struct grpo_sequence {
     float advantage, kept, rho, phi, weight;
+    float rated; /* tokens that rho is made of */
     float ratio; /* 1 if each token has its own */
 } grpo_sequence;
 
 /* Sums over a sequence, and over all that a block has: lanes of them. */
-enum { GRPO_KEPT, GRPO_MOVED, GRPO_SHARED, GRPO_LOSS, GRPO_KL, GRPO_CLIPPED };
+enum { GRPO_KEPT, GRPO_MOVED, GRPO_SHARED, GRPO_LOSS, GRPO_KL, GRPO_CLIPPED, GRPO_RATED };
 
 static inline __aicore__ __ubuf__ float *grpo_lanes(const grpo_job *job, int which)
 {
@@ -97,10 +99,15 @@ static inline __aicore__ float grpo_phi(const grpo_job *job, float advantage, fl
 /* ---- pieces ---- */
 
 /* What left-out tokens have becomes 0, NaN too. */
+static inline __aicore__ void grpo_keep(__ubuf__ float *x, __ubuf__ int32_t *kept, uint32_t n)
+{
+    asc_and((__ubuf__ uint16_t *)x, (__ubuf__ uint16_t *)x, (__ubuf__ uint16_t *)kept, 2 * n);
+}
+
 static inline __aicore__ void grpo_clear_left_out(const grpo_job *job, __ubuf__ float *x,
                                                   uint32_t n)
 {
-    asc_and((__ubuf__ uint16_t *)x, (__ubuf__ uint16_t *)x, (__ubuf__ uint16_t *)job->kept, 2 * n);
+    grpo_keep(x, job->kept, n);
 }
 
 /* x = 1 where it is above 0, else 0, also where it is NaN. */
@@ -130,7 +137,7 @@ static inline __aicore__ void grpo_log_rho(const grpo_job *job, uint32_t n)
     ASC_THEN();
 }
 
-/* The piece's part of the number of kept tokens and of the sum that is compared: of log rho, at
+/* The piece's part of the numbers of tokens and of the sum that is compared: of log rho, at
  * TG_SEQUENCE_LEVEL; or of its limited values and those of the ratios. */
 static inline __aicore__ void grpo_compare(const grpo_job *job, uint32_t n)
 {
@@ -151,11 +158,14 @@ static inline __aicore__ void grpo_compare(const grpo_job *job, uint32_t n)
         ASC_THEN();
     }
     asc_duplicate(job->a, 1.0f, n);
-    grpo_clear_left_out(job, job->old, n);
+    asc_duplicate(job->b, 1.0f, n);
+    grpo_keep(job->old, job->rated, n);
     ASC_THEN();
-    grpo_clear_left_out(job, job->a, n);
+    grpo_keep(job->a, job->kept, n);
+    grpo_keep(job->b, job->rated, n);
     ASC_THEN();
     ASC_FOLD(asc_add, grpo_lanes(job, GRPO_KEPT), job->a, 1, n, 0);
+    ASC_FOLD(asc_add, grpo_lanes(job, GRPO_RATED), job->b, 1, n, 0);
     ASC_FOLD(asc_add, grpo_lanes(job, GRPO_MOVED), job->old, 1, n, 0);
 }
 

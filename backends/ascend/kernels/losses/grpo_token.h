@@ -147,12 +147,13 @@ static inline __aicore__ void grpo_expm1(__ubuf__ float *x, __ubuf__ float *u, _
 }
 
 /* kl, and what it adds to loss and its derivatives. ref becomes u = ref - logp, old the difference
- * of exponential and 1. A sequence of one token has a rho of that token's own. */
+ * of exponential and 1. A sequence of one token has a rho of that token's own, unless others make
+ * it. */
 static inline __aicore__ void grpo_divergence(const grpo_job *job, const grpo_sequence *s,
                                               uint32_t n)
 {
     const int corrected = (job->flags & GRPO_CORRECTED) != 0;
-    const int own = !(job->flags & GRPO_SEQUENCE) || s->kept == 1.0f;
+    const int own = !(job->flags & GRPO_SEQUENCE) || (s->kept == 1.0f && job->rated == job->kept);
     __ubuf__ float *u = job->ref, *grown = job->old;
     asc_sub(u, job->ref, job->logp, n);
     ASC_THEN();

@@ -17,11 +17,15 @@ ASC_KERNEL select_tokens_f32(ASC_PARAMS(SELECT_TOKENS))
         const asc_tile tile = asc_tile_at(grid, task);
         const uint32_t n = (uint32_t)tile.columns;
         asc_sync(); /* few tokens: nothing is gained by overlap */
-        ASC_LOAD(int64_t, target_at, 0, target, target_stride, tile);
+        if (target)
+            ASC_LOAD(int64_t, target_at, 0, target, target_stride, tile);
         ASC_LOAD(int64_t, mask_at, 0, mask, mask_stride, tile);
         asc_sync();
         asc_int322float(pairs, ASC_UB(int32_t, mask_at, 0), 2 * n);
-        asc_int642int32(index, wide, n);
+        if (target)
+            asc_int642int32(index, wide, n);
+        else
+            asc_duplicate(index, 0, n);
         ASC_THEN();
         asc_abs(pairs, pairs, 2 * n);
         asc_add_scalar(index, index, 1, n);
