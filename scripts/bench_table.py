@@ -37,9 +37,18 @@ ROWS = (  # operator, what the table calls it beside its sizes, sizes and option
     ("sum_rows", "", "R=8192 N=4096"),
     ("sum_squares", "", "R=8192 N=4096"),
     ("fused_neighborhood_attention", "", "B=2 H=16 S=4096 D=64"),
+    ("rms_norm", "of heads", "R=262144 N=128"),
+    ("softmax_logp", "", "BT=2048 V=128256"),
+    ("softmax_kl_div", "", "R=2048 N=32000"),
+    ("fused_ce_tvd", "", "BT=4096 V=128256"),
+    ("attn_res", "", "L=8 R=8192 D=4096"),
+    ("mhc_coeffs", "", "R=8192 S=4 C=4096"),
+    ("mhc_pre", "", "R=8192 S=4 C=4096"),
+    ("mhc_post_res", "", "R=8192 S=4 C=4096"),
+    ("causal_conv1d", "", "B=2 S=4096 C=4096 K=4"),
 )
 MODES = ("forward", "backward", "full")
-WHOLE = ("cross_entropy", "softmax_jsd")  # whose gradient comes with the loss, too
+WHOLE = ("cross_entropy", "softmax_jsd", "softmax_kl_div")  # whose gradient comes with the loss, too
 
 
 def bench(args, operator, shape):
