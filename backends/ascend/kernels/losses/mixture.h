@@ -13,21 +13,22 @@
 #define JSD_LOWEST (-120.0f)
 #define JSD_FAR 87.0f
 
-/* z = z / (W - 1), W = 1 + z, and log_w = log W: log1p(z) is their product. c: scratch. */
-static inline __aicore__ void jsd_log1p_parts(__ubuf__ float *z, __ubuf__ float *log_w,
-                                              __ubuf__ float *c, uint32_t n)
+/* z = z log1p(z) / z, W = 1 + z as its own sum: where z is near -1, 1 + z has lost what W's digits
+ * were, and where it is near 0, log W / (W - 1) is that of any W next to it. W and c are used up.
+ * The last ASC_THEN() is left to the caller. */
+static inline __aicore__ void jsd_log1p(__ubuf__ float *z, __ubuf__ float *w, __ubuf__ float *c,
+                                        uint32_t n)
 {
-    asc_add_scalar(c, z, 1.0f, n);
+    asc_log(c, w, n);
     ASC_THEN();
-    asc_log(log_w, c, n);
-    ASC_THEN();
-    asc_add_scalar(c, c, -1.0f, n);
-    asc_add_scalar(log_w, log_w, JSD_TINY, n);
-    ASC_THEN();
+    asc_add_scalar(w, w, -1.0f, n);
     asc_add_scalar(c, c, JSD_TINY, n);
     ASC_THEN();
-    asc_div(z, z, c, n);
+    asc_add_scalar(w, w, JSD_TINY, n);
     ASC_THEN();
+    asc_div(z, z, w, n);
+    ASC_THEN();
+    asc_mul(z, z, c, n);
 }
 
 /* a = D = y - x within -JSD_FAR and `far`, b = exp(D); x and y are limited. */
@@ -75,25 +76,28 @@ static inline __aicore__ void jsd_mixture(__ubuf__ float *t, __ubuf__ float *g, 
     jsd_expm1(t, a, b, c, n);
     asc_div(a, t, b, n); /* exp(-D) - 1, negated */
     ASC_THEN();
-    asc_mul_scalar(a, a, -rest, n);
     asc_mul_scalar(t, t, beta, n);
+    asc_mul_scalar(b, b, beta, n);
+    asc_mul_scalar(a, a, -rest, n);
     ASC_THEN();
-    jsd_log1p_parts(a, b, c, n);
-    asc_mul(a, a, b, n); /* log(M/P) */
-    jsd_log1p_parts(t, b, c, n);
+    asc_add_scalar(b, b, rest, n);
+    ASC_THEN();
+    jsd_log1p(t, b, c, n); /* log(M/Q) */
+    ASC_THEN();
+    asc_add_scalar(b, a, 1.0f, n); /* beta P log(M/P) asks for no more of it */
     asc_exp(x, x, n);
-    asc_mul(b, t, b, n); /* log(M/Q) */
+    asc_exp(y, y, n);
     ASC_THEN();
-    asc_exp(t, y, n);
-    asc_mul(c, x, b, n);
+    jsd_log1p(a, b, c, n); /* log(M/P) */
+    asc_mul(t, t, x, n);
     ASC_THEN();
-    asc_mul(t, t, a, n);
+    asc_mul(a, a, y, n);
     if (g)
-        asc_mul_scalar(g, c, -rest * factor, n);
+        asc_mul_scalar(g, t, -rest * factor, n);
     ASC_THEN();
-    asc_mul_scalar(t, t, -beta, n);
+    asc_mul_scalar(t, t, -rest, n);
     ASC_THEN();
-    asc_axpy(t, c, -rest, n);
+    asc_axpy(t, a, -beta, n);
 }
 
 #endif

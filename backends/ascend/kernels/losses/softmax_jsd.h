@@ -67,15 +67,19 @@ static inline __aicore__ void sjsd_mixture_slopes(const sjsd_job *job, __ubuf__ 
     jsd_difference(a, b, u, v, JSD_FAR - 17.0f, n); /* odds are up to 2^24 */
     if (job->near) {
         asc_mul_scalar(t, b, job->odds, n);
+        ASC_THEN();
+        asc_add_scalar(b, t, 1.0f, n);
     } else {
         jsd_expm1(t, a, b, c, n);
         asc_mul_scalar(t, t, job->beta, n);
+        asc_mul_scalar(b, b, job->beta, n);
+        ASC_THEN();
+        asc_add_scalar(b, b, job->rest, n);
     }
     ASC_THEN();
-    jsd_log1p_parts(t, b, c, n);
-    asc_mul(a, t, b, n);
+    jsd_log1p(t, b, c, n);
     ASC_THEN();
-    asc_mul_scalar(a, a, -1.0f, n);
+    asc_mul_scalar(a, t, -1.0f, n);
 }
 
 /* The student's probabilities in b, slopes in a; of beta 0, which has none, both probabilities'

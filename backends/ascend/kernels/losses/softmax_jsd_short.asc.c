@@ -10,8 +10,8 @@
 #include "softmax_jsd.args.h"
 
 /* Numbers of a row. TOP, LOG and BEST as there. FAR, NEAR: what exp(D) - 1 and exp(D) are
- * multiplied by in L, of which one is 0; SHIFT: what L lacks; MIDDLE: the slope, or of a mixture L,
- * of the likeliest class. */
+ * multiplied by in L, of which one is 0; WEIGHT, BASE: W = BASE + WEIGHT exp(D), whose logarithm L
+ * is; SHIFT: what L lacks; MIDDLE: the slope, or of a mixture L, of the likeliest class. */
 enum {
     SJSD_TOP,
     SJSD_LOG,
@@ -23,7 +23,9 @@ enum {
     SJSD_SHIFT,
     SJSD_MIDDLE,
     SJSD_SUM,
-    SJSD_LOSS
+    SJSD_LOSS,
+    SJSD_WEIGHT = SJSD_TEACHER_TOP,
+    SJSD_BASE = SJSD_TEACHER_LOG
 };
 
 /* A tile: u, v: student and teacher, lines of classes; t, a, b, c: scratch, and the gradient in c.
@@ -112,6 +114,7 @@ static inline __aicore__ void sjsd_set_middle(const sjsd_lines *job)
     __ubuf__ float *d = sjsd_at(job, SJSD_BEST), *far = sjsd_at(job, SJSD_FAR);
     __ubuf__ float *near = sjsd_at(job, SJSD_NEAR), *shift = sjsd_at(job, SJSD_SHIFT);
     __ubuf__ float *middle = sjsd_at(job, SJSD_MIDDLE), *e = sjsd_at(job, SJSD_SUM);
+    __ubuf__ float *weight = sjsd_at(job, SJSD_WEIGHT), *base = sjsd_at(job, SJSD_BASE);
     __ubuf__ float *scratch = sjsd_at(job, SJSD_TOP);
     asc_add(d, d, sjsd_at(job, SJSD_LOG), n);
     ASC_THEN();
@@ -134,17 +137,45 @@ static inline __aicore__ void sjsd_set_middle(const sjsd_lines *job)
     ASC_THEN();
     asc_mul_scalar(far, near, -job->beta, n);
     asc_mul_scalar(shift, near, job->log_rest, n);
+    asc_mul_scalar(base, near, job->beta, n);
     ASC_THEN();
     asc_mul_scalar(near, near, job->odds, n);
     asc_add_scalar(far, far, job->beta, n);
+    asc_add_scalar(base, base, job->rest, n);
+    ASC_THEN();
+    asc_add(weight, far, near, n);
     jsd_expm1(middle, d, e, scratch, n);
     asc_mul(middle, middle, far, n);
-    asc_mul(e, e, near, n);
+    asc_mul(d, e, near, n);
     ASC_THEN();
-    asc_add(middle, middle, e, n);
+    asc_mul(e, e, weight, n);
+    asc_add(middle, middle, d, n);
     ASC_THEN();
-    jsd_log1p_parts(middle, e, scratch, n);
-    asc_mul(middle, middle, e, n);
+    asc_add(e, e, base, n);
+    ASC_THEN();
+    jsd_log1p(middle, e, scratch, n);
+    ASC_THEN();
+}
+
+/* t = W - 1 and b = W, from exp(D) - 1 and exp(D). */
+static inline __aicore__ void sjsd_mixture_argument(const sjsd_lines *job)
+{
+    const int64_t columns = job->columns, lanes = job->lanes;
+    const uint32_t all = sjsd_all(job);
+    if (job->writes) {
+        ASC_BY_COLUMN(asc_mul, job->t, job->t, sjsd_at(job, SJSD_FAR), columns, lanes);
+        ASC_BY_COLUMN(asc_mul, job->c, job->b, sjsd_at(job, SJSD_NEAR), columns, lanes);
+        ASC_THEN();
+        ASC_BY_COLUMN(asc_mul, job->b, job->b, sjsd_at(job, SJSD_WEIGHT), columns, lanes);
+        asc_add(job->t, job->t, job->c, all);
+        ASC_THEN();
+        ASC_BY_COLUMN(asc_add, job->b, job->b, sjsd_at(job, SJSD_BASE), columns, lanes);
+    } else {
+        asc_mul_scalar(job->t, job->t, job->beta, all);
+        asc_mul_scalar(job->b, job->b, job->beta, all);
+        ASC_THEN();
+        asc_add_scalar(job->b, job->b, job->rest, all);
+    }
     ASC_THEN();
 }
 
@@ -159,24 +190,16 @@ static inline __aicore__ void sjsd_mixture_terms(const sjsd_lines *job)
         ASC_THEN();
         asc_mul_scalar(job->a, job->a, -job->rest, all);
     }
-    if (job->writes) {
-        ASC_BY_COLUMN(asc_mul, job->t, job->t, sjsd_at(job, SJSD_FAR), job->columns, job->lanes);
-        ASC_BY_COLUMN(asc_mul, job->b, job->b, sjsd_at(job, SJSD_NEAR), job->columns, job->lanes);
-        ASC_THEN();
-        asc_add(job->t, job->t, job->b, all);
-    } else {
-        asc_mul_scalar(job->t, job->t, job->beta, all);
-    }
+    sjsd_mixture_argument(job);
+    jsd_log1p(job->t, job->b, job->c, all);
     ASC_THEN();
     if (job->loss) {
-        jsd_log1p_parts(job->a, job->b, job->c, all);
-        asc_mul(job->a, job->a, job->b, all);
+        asc_add_scalar(job->b, job->a, 1.0f, all);
         asc_exp(job->v, job->v, all);
         ASC_THEN();
+        jsd_log1p(job->a, job->b, job->c, all);
+        ASC_THEN();
     }
-    jsd_log1p_parts(job->t, job->b, job->c, all);
-    asc_mul(job->t, job->t, job->b, all);
-    ASC_THEN();
     asc_exp(job->b, job->u, all);
     ASC_THEN();
 }

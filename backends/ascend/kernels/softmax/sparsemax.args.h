@@ -7,8 +7,9 @@
 enum {
     SPARSEMAX_BESIDE = 16, /* rows of a tile, at most */
     SPARSEMAX_ROW = 2048,  /* elements of a row, at most, in tiles of many rows */
-    SPARSEMAX_COLUMNS =
-        256 /* columns, where rows go down them, and with them numbers of each kind */
+    /* columns, where rows go down them, and with them numbers of each kind */
+    SPARSEMAX_COLUMNS = 256,
+    SPARSEMAX_PARTS = 4 /* sums that a short row is added up in, side by side */
 };
 
 /* Rows of `length` elements, ..._step apart, of which tasks have so many beside each other: rows
@@ -91,12 +92,13 @@ enum {
     X(BUFFER, tau, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256,  \
       .bank = TG_UB_BANK_HIGH)
 
-/* Short rows: a number of a kind for each. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose
+/* Short rows: a number of a kind for each; sums, counts, and SPARSEMAX_PARTS sums of a part of a
+ * row. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose
  * back, 4 copy out. */
 #define SPARSEMAX_LANES(X)                                                    \
     X(BUFFER, numbers, .per = TG_UB_COLUMN, .bytes = 7 * 4, .to = TG_UB_LAST) \
     X(BUFFER, blocks, .per = TG_UB_COLUMN, .bytes = 2 * 4, .to = TG_UB_LAST)  \
-    X(BUFFER, sums, .per = TG_UB_COLUMN, .bytes = 3 * 4, .to = TG_UB_LAST)
+    X(BUFFER, sums, .per = TG_UB_COLUMN, .bytes = (2 + SPARSEMAX_PARTS) * 4, .to = TG_UB_LAST)
 
 #define SPARSEMAX_FORWARD_SHORT(X)                 \
     X(TENSOR, x, ASC_T)                            \

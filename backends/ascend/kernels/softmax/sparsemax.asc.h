@@ -67,7 +67,8 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
     (void)rows, (void)columns, (void)tile_rows, (void)tile_columns;
     asc_pipeline_begin();
     sm_job job = sm_start(down, SPARSEMAX_COLUMNS, SPARSEMAX_BESIDE * ASC_LANES,
-                          ASC_SCRATCH(numbers), ASC_SCRATCH(blocks), ASC_SCRATCH(lanes));
+                          SPARSEMAX_BESIDE * ASC_LANES, ASC_SCRATCH(numbers), ASC_SCRATCH(blocks),
+                          ASC_SCRATCH(lanes));
     if (whole)
         LOAD_TASK(asc_get_block_idx(), 0);
     for (int64_t i = asc_get_block_idx(); i < tasks; i += asc_get_block_num()) {
@@ -153,7 +154,8 @@ ASC_KERNEL ASC_NAME(sparsemax_backward)(ASC_PARAMS(SPARSEMAX_BACKWARD))
     (void)rows, (void)columns, (void)tile_rows, (void)tile_columns;
     asc_pipeline_begin();
     sm_job job = sm_start(down, SPARSEMAX_COLUMNS, SPARSEMAX_BESIDE * ASC_LANES,
-                          ASC_SCRATCH(numbers), ASC_SCRATCH(blocks), ASC_SCRATCH(lanes));
+                          SPARSEMAX_BESIDE * ASC_LANES, ASC_SCRATCH(numbers), ASC_SCRATCH(blocks),
+                          ASC_SCRATCH(lanes));
     if (whole)
         LOAD_TASK(asc_get_block_idx(), 0);
     for (int64_t i = asc_get_block_idx(); i < tasks; i += asc_get_block_num()) {
@@ -211,9 +213,9 @@ ASC_KERNEL ASC_NAME(sparsemax_backward)(ASC_PARAMS(SPARSEMAX_BACKWARD))
 #define ASC_SHORT_ARGS SPARSEMAX_FORWARD_SHORT
 #define ASC_SHORT_READS ASC_READ(x)
 #define ASC_SHORT_WRITES ASC_WRITE(y, d)
-#define SPARSEMAX_LINES                                                                          \
-    sm_job job =                                                                                 \
-        sm_start(1, lanes, lanes, ASC_SCRATCH(numbers), ASC_SCRATCH(blocks), ASC_SCRATCH(sums)); \
+#define SPARSEMAX_LINES                                                                   \
+    sm_job job = sm_start(1, lanes, lanes, SPARSEMAX_PARTS * lanes, ASC_SCRATCH(numbers), \
+                          ASC_SCRATCH(blocks), ASC_SCRATCH(sums));                        \
     sm_set_lines(&job, columns, lanes);
 #define ASC_SHORT_FIRST SPARSEMAX_LINES
 #define ASC_SHORT_TILE \

@@ -22,7 +22,8 @@ enum { SM_MAX, SM_TAU, SM_BASE, SM_SUM, SM_COUNT, SM_MOVE, SM_SCRATCH };
 /* Rows beside each other, and what there is of them: along the tensor's rows, `beside` rows of n
  * elements; down its columns, n rows of `beside`. In UB: `rows` of `columns`. */
 typedef struct sm_job {
-    int64_t most; /* rows beside each other */
+    int64_t most;  /* rows beside each other */
+    int64_t parts; /* numbers that `part` has room for */
     int64_t down, beside, rows, columns, pitch;
     uint32_t n; /* elements of all rows in UB */
     __ubuf__ float *numbers, *base, *tau, *sums, *part;
@@ -35,8 +36,8 @@ static inline __aicore__ __ubuf__ float *sm_at(const sm_job *job, int number)
 }
 
 /* The memory of a job, cleared where a number may be read before it is set. most: rows beside each
- * other; room: lanes of all of them. */
-static inline __aicore__ sm_job sm_start(int64_t down, int64_t most, int64_t room,
+ * other; room: lanes of all of them; parts: of a piece's part of the sums. */
+static inline __aicore__ sm_job sm_start(int64_t down, int64_t most, int64_t room, int64_t parts,
                                          __ubuf__ float *numbers, __ubuf__ float *blocks,
                                          __ubuf__ float *lanes)
 {
@@ -49,6 +50,7 @@ static inline __aicore__ sm_job sm_start(int64_t down, int64_t most, int64_t roo
     job.sums = lanes;
     job.counts = (__ubuf__ int32_t *)lanes + room;
     job.part = lanes + 2 * room;
+    job.parts = parts;
     asc_duplicate(numbers, 0.0f, (uint32_t)(7 * most));
     asc_duplicate(blocks, 0.0f, (uint32_t)(2 * most));
     return job;
@@ -129,15 +131,41 @@ static inline __aicore__ void sm_clear_sums(const sm_job *job)
 
 /* ---- forward ---- */
 
-/* sums and counts, from d, differences to the base: of what lies above tau. w: scratch. */
+/* part = the sum of w over each row of a piece, lane by lane. Down columns lines are added up in as
+ * many sums as there is room for, and these by halves: numbers that are equal are all rounded
+ * alike, so that one sum of them would be off by half of a rounding each. */
+static inline __aicore__ void sm_add_piece(const sm_job *job, __ubuf__ float *w)
+{
+    __ubuf__ float *part = job->part;
+    int64_t have = asc_min_of(job->parts / job->pitch, job->rows);
+    if (!job->down) {
+        asc_duplicate(part, 0.0f, sm_lanes(job));
+        ASC_THEN();
+        SM_FOLD(asc_add, job, part, w);
+        ASC_THEN();
+        return;
+    }
+    asc_add_scalar(part, w, 0.0f, (uint32_t)(have * job->pitch));
+    ASC_THEN();
+    for (int64_t i = have; i < job->rows; i += have) {
+        asc_add(part, part, w + i * job->pitch,
+                (uint32_t)(asc_min_of(have, job->rows - i) * job->pitch));
+        ASC_THEN();
+    }
+    for (int64_t kept; have > 1; have = kept) {
+        kept = (have + 1) / 2;
+        asc_add(part, part, part + kept * job->pitch, (uint32_t)((have - kept) * job->pitch));
+        ASC_THEN();
+    }
+}
+
+/* sums and counts, from d, differences to the base: of what lies above tau. w: scratch. Pieces are
+ * added up apart: a long sum of small numbers keeps its digits. */
 static inline __aicore__ void sm_add(const sm_job *job, __ubuf__ float *w, __ubuf__ float *d)
 {
     SM_WITH(asc_sub_relu, job, w, d, job->tau);
-    asc_duplicate(job->part, 0.0f,
-                  sm_lanes(job)); /* pieces apart: a long sum of small numbers keeps its digits */
     ASC_THEN();
-    SM_FOLD(asc_add, job, job->part, w);
-    ASC_THEN();
+    sm_add_piece(job, w);
     asc_add(job->sums, job->sums, job->part, sm_lanes(job));
     asc_min_scalar((__ubuf__ int32_t *)w, (__ubuf__ int32_t *)w, 1,
                    job->n); /* as bits, 1 for all above 0 */
