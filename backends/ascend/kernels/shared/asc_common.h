@@ -1,5 +1,5 @@
-/* asc_common.h - what every kernel needs: its tiles, its buffers in UB, flags between
- * pipes, rows in and out.
+/* asc_common.h - what every kernel needs: its tiles, its buffers in UB, rows in and out, and the
+ * loop over tiles with the flags of asc_flags.h.
  *
  * The same source is compiled with the model (C11) and with CANN (C++17): no compound literals, no
  * designated initialisers. What it is given stands in its list (asc_args.h). The host has planned
@@ -29,6 +29,7 @@
 #define ASC_COMMON_H
 
 #include "asc_args.h"
+#include "asc_flags.h"
 #include "c_api/asc_simd.h"
 
 #ifdef __cplusplus
@@ -222,50 +223,7 @@ static inline __aicore__ int64_t asc_rows_of_group(asc_groups g, int64_t row, in
                       (stride) * (int64_t)sizeof(T),                                            \
                       asc_pitch(tile, sizeof(T)) * (int64_t)sizeof(T))
 
-/* ---- flags: two of each kind, for two buffers. Pipes and events are literals to
- * CANN's compiler. ---- */
-
-#define ASC_NOTIFY(from, to, slot)                \
-    do {                                          \
-        if (slot)                                 \
-            asc_sync_notify(from, to, EVENT_ID1); \
-        else                                      \
-            asc_sync_notify(from, to, EVENT_ID0); \
-    } while (0)
-#define ASC_WAIT(from, to, slot)                \
-    do {                                        \
-        if (slot)                               \
-            asc_sync_wait(from, to, EVENT_ID1); \
-        else                                    \
-            asc_sync_wait(from, to, EVENT_ID0); \
-    } while (0)
-
-/* A slot's turns, each once a tile: MTE2 fills its buffers, V reads them and writes others, which
- * leave through MTE3. */
-#define ASC_MAY_FILL(slot) ASC_WAIT(PIPE_V, PIPE_MTE2, slot)
-#define ASC_HAS_FILLED(slot)                 \
-    do {                                     \
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot); \
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);   \
-    } while (0)
-#define ASC_HAS_READ(slot) ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot)
-#define ASC_MAY_WRITE(slot) ASC_WAIT(PIPE_MTE3, PIPE_V, slot)
-#define ASC_HAS_WRITTEN(slot)                \
-    do {                                     \
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot); \
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);   \
-    } while (0)
-#define ASC_HAS_LEFT(slot) ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot)
-
-/* `to` waits for all that `from` has been given. */
-#define ASC_FENCE(from, to)                   \
-    do {                                      \
-        asc_sync_notify(from, to, EVENT_ID2); \
-        asc_sync_wait(from, to, EVENT_ID2);   \
-    } while (0)
-
-/* What has been computed so far is there for what V computes next. */
-#define ASC_THEN() asc_sync_pipe(PIPE_V)
+/* ---- modes ---- */
 
 /* CTRL's bit 48: half overflows to infinity and keeps NaN, as training with a scaled loss needs,
  * instead of 65504 and 0. */
@@ -283,16 +241,6 @@ static inline __aicore__ void asc_modes_clear(void)
 {
     asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
 }
-
-/* Both slots' flags: op tells that their buffers are free, or waits for that. */
-#define ASC_SLOTS(op, from, to) \
-    op(from, to, EVENT_ID0);    \
-    op(from, to, EVENT_ID1)
-
-/* Of the buffers that V reads, and of those that MTE3 reads and `fills` writes. */
-#define ASC_BUFFERS(op, fills)        \
-    ASC_SLOTS(op, PIPE_V, PIPE_MTE2); \
-    ASC_SLOTS(op, PIPE_MTE3, fills)
 
 /* Modes as the kernel expects them; all buffers are free. */
 static inline __aicore__ void asc_pipeline_begin(void)

@@ -42,36 +42,6 @@
 
 enum { ASC_RING_TENSORS = 2 };
 
-/* One event a buffer. Events are literals to CANN's compiler. */
-#define ASC_RING_FLAG(call, from, to, slot) \
-    do {                                    \
-        switch (slot) {                     \
-        case 0:                             \
-            call(from, to, EVENT_ID0);      \
-            break;                          \
-        case 1:                             \
-            call(from, to, EVENT_ID1);      \
-            break;                          \
-        case 2:                             \
-            call(from, to, EVENT_ID2);      \
-            break;                          \
-        case 3:                             \
-            call(from, to, EVENT_ID3);      \
-            break;                          \
-        case 4:                             \
-            call(from, to, EVENT_ID4);      \
-            break;                          \
-        case 5:                             \
-            call(from, to, EVENT_ID5);      \
-            break;                          \
-        case 6:                             \
-            call(from, to, EVENT_ID6);      \
-            break;                          \
-        default:                            \
-            call(from, to, EVENT_ID7);      \
-        }                                   \
-    } while (0)
-
 /* Positions count the pieces in the order in which they are copied in: see asc_ring_turn_of(). */
 typedef struct asc_ring {
     __gm__ char *from[ASC_RING_TENSORS];  /* the tensors of which a buffer holds a piece each */
