@@ -1,4 +1,4 @@
-/* card.h - what runtime_acl.c and launch_acl.c share. */
+/* card.h - what runtime_acl.c, launch_acl.c and card_memory.c share. */
 #ifndef ASCEND_CARD_H
 #define ASCEND_CARD_H
 

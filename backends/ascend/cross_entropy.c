@@ -1,24 +1,21 @@
 /* cross_entropy.c - host of kernels/losses/cross_entropy*.asc.c.
  *
- * Up to three launches a call: the divisors of a mean, the rows, the sum of their losses. One
- * kernel does the rows of both directions: in pieces, one by one, or several whole ones at once. */
+ * Up to three launches a call: the divisors of a mean, the rows, the sum of their losses
+ * (cross_entropy_sums.c has the first and the last). One kernel does the rows of both directions:
+ * in pieces, one by one, or several whole ones at once. */
 #include "cross_entropy.h"
 
 ASCEND_KERNEL(cross_entropy, CROSS_ENTROPY);
 ASCEND_KERNEL(cross_entropy_rows, CROSS_ENTROPY_ROWS);
 ASCEND_KERNEL(cross_entropy_short, CROSS_ENTROPY_SHORT);
-ASCEND_KERNEL(cross_entropy_count, CROSS_ENTROPY_COUNT);
-ASCEND_KERNEL(cross_entropy_finish, CROSS_ENTROPY_FINISH);
 
 static const char *const ring_options[] = {"class weights", "softcap",     "scratch", "argmax",
                                            "gradient",      "no gradient", NULL};
 static const char *const rows_options[] = {
     "gradient", "class weights", "weighted smoothing", "scratch", "softcap", "argmax", NULL};
-static const char *const sum_options[] = {"gathered class weights", NULL};
 
-enum { FORWARD, BACKWARD, FORWARD_ROWS, BACKWARD_ROWS, SUMS, SHORT };
+enum { FORWARD, BACKWARD, FORWARD_ROWS, BACKWARD_ROWS, SHORT };
 
-/* `finish` has the buffers of `count`. */
 ASCEND_KERNELS(cross_entropy) = {
     [FORWARD] = {.name = "cross_entropy_forward.ring",
                  ASCEND_BUFFERS(cross_entropy),
@@ -38,10 +35,6 @@ ASCEND_KERNELS(cross_entropy) = {
                        .whole_rows = 1,
                        .max_rows = CE_MOST_ROWS,
                        .option = rows_options},
-    [SUMS] = {.name = "cross_entropy_forward.sums",
-              ASCEND_BUFFERS(cross_entropy_count),
-              .max_rows = 1,
-              .option = sum_options},
     [SHORT] = ASCEND_SHORT("cross_entropy_forward.short", cross_entropy_short),
     {0},
 };
@@ -63,11 +56,6 @@ ASCEND_KERNELS(cross_entropy) = {
         .softcap = (args)->softcap, .grad_scale = (args)->grad_scale, .scale = 1, .unit = 1 \
     }
 
-static int gathers(const ce_call *c)
-{
-    return c->class_weight && c->classes > 0 && c->classes <= CE_MOST_GATHERED;
-}
-
 static tg_status prepare(tg_ctx *ctx, ce_call *c)
 {
     const size_t counts = CE_MOST_COUNTS * CE_COUNT_BYTES, each = (size_t)c->rows * sizeof(float);
@@ -78,47 +66,13 @@ static tg_status prepare(tg_ctx *ctx, ce_call *c)
         c->flags |= CE_ARGMAX;
     if (c->class_weight && c->smoothing != 0)
         c->flags |= CE_CLASSES;
-    const int64_t counted = tg_numel(c->counted);
-    const int64_t most = counted > c->classes ? counted : c->classes;
-    ASCEND_TRY(ascend_begin(&c->sums, &ascend_ub_cross_entropy[SUMS], c->target, 1,
-                            most > 0 ? most : 1, TG_F32, gathers(c) ? CE_GATHERS : 0));
-    ASCEND_TRY(ascend_choose(&c->sums));
+    ASCEND_TRY(ascend_cross_entropy_plan_sums(c));
     ASCEND_TRY(ascend_scratch(ctx, counts + 3 * each, (void **)&memory));
     c->counts = (ascend_memory){memory, counts};
     c->losses = (ascend_memory){memory + counts, each};
     c->z_losses = (ascend_memory){memory + counts + each, each};
     c->rights = (ascend_memory){memory + counts + 2 * each, each};
     return TG_OK;
-}
-
-/* n, D, W, where they are needed. */
-static tg_status count(tg_ctx *ctx, ce_call *c)
-{
-    const int mean_hits = c->accuracy && !(c->flags & CE_EACH);
-    const int64_t rows = tg_numel(c->counted);
-    if (rows == 0 || !((c->flags & (CE_MEAN | CE_CLASSES)) || mean_hits))
-        return TG_OK;
-    const int cores = c->sums.problem.cores, most = cores < CE_MOST_COUNTS ? cores : CE_MOST_COUNTS;
-    const int64_t share = (rows + most - 1) / most;
-    const int64_t class_share = c->flags & CE_CLASSES ? (c->classes + most - 1) / most : 0;
-    c->count_blocks = class_share ? most : (rows + share - 1) / share;
-    c->flags |= CE_COUNTED;
-    c->sums.layout.blocks = c->count_blocks;
-    return ASCEND_LAUNCH(ctx, &c->sums, cross_entropy_count, .target = c->counted,
-                         .class_weight = c->class_weight, .counts = &c->counts, .rows = rows,
-                         .share = share, .classes = c->classes, .class_share = class_share,
-                         .gathers = gathers(c), .ignore_index = c->ignore_index);
-}
-
-static tg_status finish(tg_ctx *ctx, ce_call *c)
-{
-    if (c->flags & CE_EACH)
-        return TG_OK;
-    c->sums.layout.blocks = 1;
-    return ASCEND_LAUNCH(ctx, &c->sums, cross_entropy_finish, .losses = &c->losses,
-                         .z_losses = &c->z_losses, .rights = &c->rights, .counts = &c->counts,
-                         .loss = c->loss, .z_loss = c->z_loss, .accuracy = c->accuracy,
-                         .rows = c->summands, .count_blocks = c->count_blocks);
 }
 
 /* ---- rows in pieces ---- */
@@ -315,9 +269,9 @@ tg_status ascend_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forwa
     c.accuracy = args->accuracy;
     c.predicted = args->predicted;
     ASCEND_TRY(prepare(ctx, &c));
-    ASCEND_TRY(count(ctx, &c));
+    ASCEND_TRY(ascend_cross_entropy_count(ctx, &c));
     ASCEND_TRY(ascend_cross_entropy_rows(ctx, &c));
-    return finish(ctx, &c);
+    return ascend_cross_entropy_finish(ctx, &c);
 }
 
 tg_status ascend_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
@@ -326,6 +280,6 @@ tg_status ascend_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_back
     c.flags |= CE_TRIED;
     c.once = 1;
     ASCEND_TRY(prepare(ctx, &c));
-    ASCEND_TRY(count(ctx, &c));
+    ASCEND_TRY(ascend_cross_entropy_count(ctx, &c));
     return ascend_cross_entropy_rows(ctx, &c);
 }

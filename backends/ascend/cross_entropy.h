@@ -39,7 +39,16 @@ static inline int64_t cross_entropy_out(const tg_tensor *dlogits, const tg_tenso
     return tg_type_of(dlogits) == TG_BF16 ? CE_OUT_BF16 : CE_OUT_F16;
 }
 
+/* What the launches before and behind that of the rows keep in UB. */
+tg_status ascend_cross_entropy_plan_sums(ce_call *c);
+
+/* n, D, W, where they are needed. */
+tg_status ascend_cross_entropy_count(tg_ctx *ctx, ce_call *c);
+
 /* The launch of the rows of such a call. */
 tg_status ascend_cross_entropy_rows(tg_ctx *ctx, ce_call *c);
+
+/* The reduced losses, of what the rows have left. */
+tg_status ascend_cross_entropy_finish(tg_ctx *ctx, ce_call *c);
 
 #endif

@@ -1,5 +1,5 @@
 /* group_norm.c - host of kernels/norms/group_norm.asc.c. */
-#include "ascend.h"
+#include "group_norm_cut.h"
 #include "kernels/norms/group_norm.args.h"
 
 ASCEND_KERNEL(group_norm_forward, GROUP_NORM_FORWARD);
@@ -28,18 +28,13 @@ ASCEND_KERNELS(group_norm) = {
     {0},
 };
 
-/* A group is `width` channels of `lines` lines of n elements. */
-typedef struct group_shape {
-    int64_t batches, channels, groups, width, lines, n;
-} group_shape;
-
 /* A tensor of that shape as memory, and the strides of a batch and of a line. */
 typedef struct group_tensor {
     ascend_memory memory;
     int64_t batch, line;
 } group_tensor;
 
-static group_tensor tensor_of(const tg_tensor *t, const group_shape *s)
+static group_tensor tensor_of(const tg_tensor *t, const group_norm_shape *s)
 {
     const tg_rows r = tg_rows_of(t);
     const int64_t line = t->ndim == 2 ? 1 : r.stride;
@@ -48,10 +43,10 @@ static group_tensor tensor_of(const tg_tensor *t, const group_shape *s)
 }
 
 /* The lines of a channel are one where all tensors are without gaps. */
-static group_shape shape_of(const tg_tensor *const tensors[], int count, int64_t num_groups)
+static group_norm_shape shape_of(const tg_tensor *const tensors[], int count, int64_t num_groups)
 {
     const tg_tensor *x = tensors[0];
-    group_shape s = {x->shape[0], x->shape[1], num_groups, x->shape[1] / num_groups, 1, 1};
+    group_norm_shape s = {x->shape[0], x->shape[1], num_groups, x->shape[1] / num_groups, 1, 1};
     int compact = 1;
     for (int i = 2; i < x->ndim - 1; i++)
         s.lines *= x->shape[i];
@@ -67,7 +62,7 @@ static group_shape shape_of(const tg_tensor *const tensors[], int count, int64_t
 }
 
 /* Lines of compact channels lie as far apart as they are long. */
-static group_tensor merged(const tg_tensor *t, const group_shape *s)
+static group_tensor merged(const tg_tensor *t, const group_norm_shape *s)
 {
     group_tensor g = tensor_of(t, s);
     if (t->ndim > 2 && s->lines == 1) {
@@ -80,7 +75,7 @@ static group_tensor merged(const tg_tensor *t, const group_shape *s)
 }
 
 static tg_status choose(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
-                        const group_shape *s)
+                        const group_norm_shape *s)
 {
     const int64_t groups = s->batches * s->groups;
     const int64_t rows = s->lines == 1 ? s->width : s->lines;
@@ -99,81 +94,16 @@ static int is_f32(const tg_tensor *t)
     return t && tg_type_of(t) == TG_F32;
 }
 
-static double part_of(const group_shape *s)
+static double part_of(const group_norm_shape *s)
 {
     return 1.0 / (double)(s->width * s->lines * s->n);
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-/* Blocks that a group of the forward is shared out to, so that all cores have about as much to do:
- * those that take the least time, which is counted in elements. */
-static int64_t shares_of(const ascend_plan *plan, const group_shape *s)
-{
-    enum { BLOCK = 4000, LAUNCH = 32000 }; /* that a block's own time is worth, and a launch's */
-    const tg_ub_layout *layout = &plan->layout;
-    const int64_t tiles = layout->row_tiles * layout->column_tiles * (s->lines == 1 ? 1 : s->width);
-    const int64_t tile = layout->tile_rows * layout->tile_columns;
-    int64_t best = 1, least = INT64_MAX;
-    for (int64_t shares = 1; shares <= GROUP_NORM_SHARES && shares <= tiles; shares++) {
-        const int64_t turns = ceil_div(s->batches * s->groups * shares, plan->problem.cores);
-        const int64_t time =
-            turns * (ceil_div(tiles, shares) * tile + BLOCK) + (shares > 1 ? LAUNCH : 0);
-        if (time < least) {
-            least = time;
-            best = shares;
-        }
-    }
-    return best;
-}
-
 /* ---- groups that fit whole, several in a tile ---- */
-
-/* How batches of groups are cut (GROUP_NORM_ROWS). */
-typedef struct strips {
-    int64_t beside, together, shares;
-} strips;
-
-/* Of batches that fit whole each block gets as many tiles as the others. */
-static strips strips_of_batches(const group_shape *s, int64_t most, int64_t cores)
-{
-    int64_t turns = ceil_div(s->batches, most / s->groups * cores);
-    if (turns == 1 && s->batches >= 2 * cores)
-        turns = 2; /* one is copied in while the other is computed */
-    const int64_t together = ceil_div(s->batches, turns * cores);
-    const int64_t tiles = ceil_div(s->batches, together);
-    return (strips){s->groups, together, tiles < cores ? tiles : cores};
-}
-
-/* Of others a batch is at least so many strips, which are taken by so many blocks each that all
- * have about as much to do. */
-static strips strips_of_groups(const group_shape *s, int64_t most, int64_t cores)
-{
-    enum { TRIES = 16, WAVES = 8, START = 40 }; /* rows that a tile's own time is worth */
-    const int64_t lines = s->width * s->lines, least = ceil_div(s->groups, most);
-    strips best = {0};
-    int64_t least_time = INT64_MAX;
-    for (int64_t i = 0; i < TRIES * WAVES; i++) {
-        strips c = {ceil_div(s->groups, least + i / WAVES), 1, 0};
-        const int64_t count = ceil_div(s->groups, c.beside);
-        c.shares = (i % WAVES + 1) * cores / count;
-        c.shares = c.shares < 1 ? 1 : c.shares < s->batches ? c.shares : s->batches;
-        const int64_t turns = ceil_div(count * c.shares, cores) * ceil_div(s->batches, c.shares);
-        const int64_t time = turns * (c.beside * lines + START);
-        if (time < least_time) {
-            least_time = time;
-            best = c;
-        }
-    }
-    return best;
-}
 
 /* *is_rows is 0 where not a group fits. */
 static tg_status choose_rows(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
-                             const group_shape *s, strips *cut, int *is_rows)
+                             const group_norm_shape *s, group_norm_strips *cut, int *is_rows)
 {
     const int64_t lines = s->width * s->lines, rows = s->batches * s->groups * lines;
     *is_rows = rows > 0 && s->n > 0;
@@ -185,9 +115,9 @@ static tg_status choose_rows(ascend_plan *plan, const tg_ub_kernel *ub, const tg
     if (!*is_rows)
         return TG_OK;
     const int64_t cores = plan->problem.cores;
-    *cut = most >= s->groups ? strips_of_batches(s, most, cores) : strips_of_groups(s, most, cores);
+    *cut = ascend_group_norm_strips(s, most, cores);
     ascend_fits(plan, cut->beside * cut->together * lines, s->n);
-    const int64_t tasks = ceil_div(s->groups, cut->beside) * cut->shares;
+    const int64_t tasks = (s->groups + cut->beside - 1) / cut->beside * cut->shares;
     plan->layout.blocks = tasks < cores ? tasks : cores;
     return TG_OK;
 }
@@ -205,8 +135,8 @@ static int64_t lcm_of_64(int64_t n)
 /* Tiles of whole batches' groups, of tensors without gaps; *is_short is 0 if
  * that is not for them. */
 static tg_status choose_short(ascend_plan *plan, const tg_ub_kernel *ub,
-                              const tg_tensor *const tensors[], int count, const group_shape *s,
-                              int *is_short)
+                              const tg_tensor *const tensors[], int count,
+                              const group_norm_shape *s, int *is_short)
 {
     const int64_t n = s->width * s->n, groups = s->batches * s->groups;
     *is_short = s->lines == 1 && groups > 0 && n > 0 && n <= ub->max_rows &&
@@ -220,7 +150,7 @@ static tg_status choose_short(ascend_plan *plan, const tg_ub_kernel *ub,
     return TG_OK;
 }
 
-static tg_status forward_short(tg_ctx *ctx, const ascend_plan *plan, const group_shape *s,
+static tg_status forward_short(tg_ctx *ctx, const ascend_plan *plan, const group_norm_shape *s,
                                const tg_group_norm_forward_args *a)
 {
     const ascend_memory x = ascend_memory_of(a->x), y = ascend_memory_of(a->y);
@@ -232,7 +162,7 @@ static tg_status forward_short(tg_ctx *ctx, const ascend_plan *plan, const group
 
 /* The sums of a block, lanes of so many groups, are folded to one for each channel; or, where
  * channels are no multiple of 32 B, halved as long as halves are that. */
-static int64_t rest_of(int64_t lanes, const group_shape *s)
+static int64_t rest_of(int64_t lanes, const group_norm_shape *s)
 {
     int64_t rest = s->channels % 8 ? lanes / s->groups : 1;
     while (rest % 2 == 0 && rest / 2 * s->channels % 8 == 0)
@@ -240,7 +170,7 @@ static int64_t rest_of(int64_t lanes, const group_shape *s)
     return rest;
 }
 
-static tg_status backward_short(tg_ctx *ctx, const ascend_plan *plan, const group_shape *s,
+static tg_status backward_short(tg_ctx *ctx, const ascend_plan *plan, const group_norm_shape *s,
                                 const tg_group_norm_backward_args *a)
 {
     const ascend_memory none = {NULL, 0}, dy = ascend_memory_of(a->dy);
@@ -275,10 +205,10 @@ ASCEND_OPERATOR(group_norm_backward, TG_TAKES_FLOATS);
 tg_status ascend_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
 {
     const tg_tensor *const tensors[] = {a->x, a->y};
-    const group_shape s = shape_of(tensors, 2, a->num_groups);
+    const group_norm_shape s = shape_of(tensors, 2, a->num_groups);
     const group_tensor x = merged(a->x, &s), y = merged(a->y, &s);
     ascend_plan plan;
-    strips cut;
+    group_norm_strips cut;
     int fits;
     ASCEND_TRY(choose_short(&plan, &ascend_ub_group_norm[FORWARD_SHORT], tensors, 2, &s, &fits));
     if (fits)
@@ -291,7 +221,8 @@ tg_status ascend_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_arg
     if (fits)
         return ASCEND_LAUNCH(ctx, &plan, group_norm_forward_rows, FORWARD_GIVEN, STRIPS_GIVEN);
     ASCEND_TRY(choose(&plan, &ascend_ub_group_norm[FORWARD], a->x, &s));
-    const int64_t shares = shares_of(&plan, &s), units = s.batches * s.groups * shares;
+    const int64_t shares = ascend_group_norm_shares(&plan, &s),
+                  units = s.batches * s.groups * shares;
     const int64_t cores = plan.problem.cores;
     const size_t bytes = (size_t)(3 * s.batches * s.groups * GROUP_NORM_SHARES) * sizeof(float);
     void *memory = NULL;
@@ -311,12 +242,12 @@ tg_status ascend_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_arg
 tg_status ascend_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
 {
     const tg_tensor *const tensors[] = {a->x, a->dy, a->dx};
-    const group_shape s = shape_of(tensors, 3, a->num_groups);
+    const group_norm_shape s = shape_of(tensors, 3, a->num_groups);
     const group_tensor dy = merged(a->dy, &s), x = merged(a->x, &s), dx = merged(a->dx, &s);
     const ascend_memory none = {NULL, 0};
     ascend_partial_sums dweight, dbias;
     ascend_plan plan;
-    strips cut;
+    group_norm_strips cut;
     int fits;
     ASCEND_TRY(choose_short(&plan, &ascend_ub_group_norm[BACKWARD_SHORT], tensors, 3, &s, &fits));
     if (fits)

@@ -1,7 +1,6 @@
 /* runtime_model.c - the model of a vector core as a device. Both the model and the kernels compiled
  * for it are libraries of their own, loaded when a context first chooses npu-model. Tensors stay in
  * host memory; a launch lends them to the model. */
-#include <ascsim.h>
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -10,32 +9,13 @@
 #include <string.h>
 #include <tigon/npu.h>
 
-#include "ascend.h"
+#include "model.h"
 
-enum { MOST_ARGS = 96, LOGGED_FAULTS = 8, SYNC_ADDRESS = 4096 };
+enum { MOST_ARGS = 96, SYNC_ADDRESS = 4096 };
 
-#define MODEL_FUNCTIONS(X)  \
-    X(ascsim_chip_name)     \
-    X(ascsim_chip_fact)     \
-    X(ascsim_set_facts)     \
-    X(ascsim_open)          \
-    X(ascsim_close)         \
-    X(ascsim_error)         \
-    X(ascsim_map)           \
-    X(ascsim_free)          \
-    X(ascsim_launch)        \
-    X(ascsim_faults)        \
-    X(ascsim_clear_faults)  \
-    X(ascsim_last_time)     \
-    X(ascsim_last_lines)    \
-    X(ascsim_last_ub)       \
-    X(ascsim_write_profile) \
-    X(ascsim_write_trace)
+struct model_functions ascend_ascsim;
 
 static struct {
-#define X(name) __typeof__(name) *name;
-    MODEL_FUNCTIONS(X)
-#undef X
     void *kernels;           /* of dlopen */
     ascsim *timed, *untimed; /* the cost model takes time itself: it is on where it is asked for */
     ascsim_options options;
@@ -73,7 +53,7 @@ static tg_status load_model(void)
         const char *name;
         void **at;
     } functions[] = {
-#define X(name) {#name, (void **)&model.name},
+#define X(name) {"ascsim_" #name, (void **)&ascend_ascsim.name},
         MODEL_FUNCTIONS(X)
 #undef X
     };
@@ -92,7 +72,7 @@ static tg_status unknown_chip(const char *soc)
 {
     char known[256] = "";
     const char *name;
-    for (int i = 0; (name = model.ascsim_chip_name(i)); i++) {
+    for (int i = 0; (name = ascend_ascsim.chip_name(i)); i++) {
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", name);
     }
@@ -109,9 +89,9 @@ static ascsim *device(int timed)
         return *at;
     ascsim_options options = model.options;
     options.timing = timed ? ASCSIM_TIME_ON : ASCSIM_TIME_NONE;
-    *at = model.ascsim_open(&options);
+    *at = ascend_ascsim.open(&options);
     if (!*at)
-        ascend_host->fail(TG_EDEVICE, "npu-model: %s", model.ascsim_error());
+        ascend_host->fail(TG_EDEVICE, "npu-model: %s", ascend_ascsim.error());
     return *at;
 }
 
@@ -136,12 +116,12 @@ static tg_status open_model(void)
     uint64_t seed;
     ASCEND_TRY(load_model());
     ASCEND_TRY(read_seed(&seed));
-    if (model.ascsim_set_facts(getenv("TIGON_ASCEND_FACTS")))
-        return ascend_host->fail(TG_EINVAL, "TIGON_ASCEND_FACTS: %s", model.ascsim_error());
+    if (ascend_ascsim.set_facts(getenv("TIGON_ASCEND_FACTS")))
+        return ascend_host->fail(TG_EINVAL, "TIGON_ASCEND_FACTS: %s", ascend_ascsim.error());
     const char *soc = getenv("TIGON_SOC");
     if (!soc || !*soc)
         soc = "910B4";
-    const double cores = model.ascsim_chip_fact(soc, "vector_cores");
+    const double cores = ascend_ascsim.chip_fact(soc, "vector_cores");
     if (cores < 1)
         return unknown_chip(soc);
     int64_t bits;
@@ -149,7 +129,7 @@ static tg_status open_model(void)
     snprintf(model.info.soc, sizeof model.info.soc, "%s", soc);
     model.info.cores = (int)cores;
     model.info.ub_bytes = tg_ub_usable_bytes(bits);
-    const int64_t own = (int64_t)model.ascsim_chip_fact(soc, "ub_usable_bytes");
+    const int64_t own = (int64_t)ascend_ascsim.chip_fact(soc, "ub_usable_bytes");
     if (model.info.ub_bytes > own) /* more was said than the chip has */
         model.info.ub_bytes = own;
     model.profile = getenv("TIGON_ASCEND_PROFILE");
@@ -183,11 +163,11 @@ static void write_profile(void)
 {
     const char *wanted = getenv("TIGON_ASCEND_TRACE");
     const int trace = wanted && *wanted && strcmp(wanted, "0");
-    const int failed = model.ascsim_write_profile(model.timed, model.profile);
+    const int failed = ascend_ascsim.write_profile(model.timed, model.profile);
     const int64_t left_out =
-        !failed && trace ? model.ascsim_write_trace(model.timed, model.profile) : 0;
+        !failed && trace ? ascend_ascsim.write_trace(model.timed, model.profile) : 0;
     if (failed || left_out < 0)
-        ascend_host->log(NULL, "tigon: TIGON_ASCEND_PROFILE: %s", model.ascsim_error());
+        ascend_host->log(NULL, "tigon: TIGON_ASCEND_PROFILE: %s", ascend_ascsim.error());
     else if (left_out)
         ascend_host->log(NULL,
                          "tigon: trace.json holds the first instructions; %" PRId64 " are left out",
@@ -199,9 +179,9 @@ static void model_close(void)
     if (model.timed && model.profile)
         write_profile();
     if (model.timed)
-        model.ascsim_close(model.timed);
+        ascend_ascsim.close(model.timed);
     if (model.untimed)
-        model.ascsim_close(model.untimed);
+        ascend_ascsim.close(model.untimed);
 }
 
 /* ---- what a launch lends: the ranges of its arguments, those that overlap as one ---- */
@@ -244,100 +224,17 @@ static int ranges_of(const ascend_call *l, range *list)
 static tg_status map_ranges(ascsim *sim, range *list, int n)
 {
     for (int i = 0; i < n; i++) {
-        if (model.ascsim_map(sim, list[i].low, (size_t)(list[i].high - list[i].low),
-                             list[i].name) == 0)
+        if (ascend_ascsim.map(sim, list[i].low, (size_t)(list[i].high - list[i].low),
+                              list[i].name) == 0)
             continue;
         while (--i >= 0)
-            model.ascsim_free(sim, list[i].low);
-        return ascend_host->fail(TG_EDEVICE, "npu-model: %s", model.ascsim_error());
+            ascend_ascsim.free(sim, list[i].low);
+        return ascend_host->fail(TG_EDEVICE, "npu-model: %s", ascend_ascsim.error());
     }
     return TG_OK;
 }
 
 /* ---- launching ---- */
-
-static void place_of(const ascsim_fault *f, char *text, size_t size)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    if (f->file)
-        used = (size_t)snprintf(text, size, " (%s:%d", f->file, f->line);
-    if (f->file && f->other_file && used < size)
-        used += (size_t)snprintf(text + used, size - used, ", against %s:%d", f->other_file,
-                                 f->other_line);
-    if (f->file && used < size)
-        snprintf(text + used, size - used, ")");
-}
-
-/* Faults make the call fail: on a card they would be wrong results, or worse. */
-static tg_status report(ascsim *sim, const ascend_call *l, int stopped)
-{
-    const ascsim_fault *f;
-    char place[512];
-    const int n = model.ascsim_faults(sim, &f);
-    for (int i = 1; i < n && i < LOGGED_FAULTS; i++) {
-        place_of(&f[i], place, sizeof place);
-        ascend_host->log(NULL, "tigon: npu-model: %s: %s: %s%s, %lld times", l->kernel, f[i].kind,
-                         f[i].text, place, (long long)f[i].count);
-    }
-    if (n > 0) {
-        place_of(&f[0], place, sizeof place);
-        ascend_host->fail(TG_EDEVICE, "npu-model: %s: %s in block %d: %s%s; %d kinds of fault",
-                          l->kernel, f[0].kind, f[0].block, f[0].text, place, n);
-        model.ascsim_clear_faults(sim);
-        return TG_EDEVICE;
-    }
-    return stopped
-               ? ascend_host->fail(TG_EDEVICE, "npu-model: %s: %s", l->kernel, model.ascsim_error())
-               : TG_OK;
-}
-
-static void tell_time(const ascsim_time *time, tg_npu_launch *to)
-{
-    to->us = time->task_us;
-    to->low_us = time->low_us;
-    to->high_us = time->high_us;
-    to->read_bytes = time->gm_read_bytes;
-    to->write_bytes = time->gm_write_bytes;
-    to->vector_us = time->busy_us[ASCSIM_V];
-    to->read_us = time->busy_us[ASCSIM_MTE2];
-    to->write_us = time->busy_us[ASCSIM_MTE3];
-    to->start_us = time->start_us;
-    to->hbm_bytes_per_second = model.ascsim_chip_fact(model.info.soc, "hbm_bytes_per_second");
-    to->bound = time->bound;
-}
-
-/* Calls, and what was used of the plan's buffers. */
-static tg_status tell_record(ascsim *sim, tg_npu_record *to)
-{
-    const tg_npu_launch *launch = to->launch;
-    const ascsim_line *lines;
-    const int n = model.ascsim_last_lines(sim, &lines);
-    if (n < 0) /* it was too long to be timed */
-        return TG_OK;
-    tg_npu_call *calls = malloc((size_t)(n + 1) * sizeof *calls);
-    if (!calls)
-        return ascend_host->fail(TG_ENOMEM, "npu-model: no memory for the record of %s",
-                                 launch->kernel);
-    for (int i = 0; i < n; i++)
-        calls[i] = (tg_npu_call){.file = lines[i].file,
-                                 .line = lines[i].line,
-                                 .name = lines[i].call,
-                                 .pipe = lines[i].pipe,
-                                 .times = lines[i].times,
-                                 .busy_us = lines[i].busy_us,
-                                 .wait_us = lines[i].wait_us};
-    to->calls = calls;
-    to->ncalls = n;
-    for (int i = 0; launch->plan && i < launch->plan->nbuffers; i++) {
-        const tg_ub_place *p = &launch->layout->place[i];
-        const int copies = launch->plan->buffers[i].copies;
-        to->used[i] = 0;
-        for (int k = 0; p->used && k < (copies > 1 ? copies : 1); k++)
-            to->used[i] += model.ascsim_last_ub(sim, p->offset + k * p->copy_stride, p->bytes);
-    }
-    return TG_OK;
-}
 
 static tg_status run(ascsim *sim, const ascend_call *l, ascsim_kernel kernel)
 {
@@ -351,14 +248,14 @@ static tg_status run(ascsim *sim, const ascend_call *l, ascsim_kernel kernel)
         args[nargs++] = ASCSIM_U64(SYNC_ADDRESS); /* the model takes any */
     const int n = ranges_of(l, ranges);
     ASCEND_TRY(map_ranges(sim, ranges, n));
-    const int stopped = model.ascsim_launch(sim, l->kernel, kernel, l->blocks, args, nargs);
+    const int stopped = ascend_ascsim.launch(sim, l->kernel, kernel, l->blocks, args, nargs);
     for (int i = 0; i < n; i++)
-        model.ascsim_free(sim, ranges[i].low);
-    ASCEND_TRY(report(sim, l, stopped));
+        ascend_ascsim.free(sim, ranges[i].low);
+    ASCEND_TRY(ascend_model_faults(sim, l, stopped));
     ascsim_time time;
-    if (l->took && model.ascsim_last_time(sim, &time) == 0)
-        tell_time(&time, l->took);
-    return l->did ? tell_record(sim, l->did) : TG_OK;
+    if (l->took && ascend_ascsim.last_time(sim, &time) == 0)
+        ascend_model_time(&time, model.info.soc, l->took);
+    return l->did ? ascend_model_record(sim, l->did) : TG_OK;
 }
 
 static tg_status model_launch(const ascend_call *l)

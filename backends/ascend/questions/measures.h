@@ -4,11 +4,16 @@
 
 #include "questions.h"
 
+enum { QUESTION_SIDE = 32 }; /* of a product of matrices */
+
 void fill_ramp(const question *q, float *to), fill_value(const question *q, float *to),
     fill_square(const question *q, float *to), fill_nan(const question *q, float *to),
     fill_range(const question *q, float *to), fill_product(const question *q, float *to),
     fill_halfway(const question *q, float *to), fill_negative(const question *q, float *to),
     fill_order(const question *q, float *to), fill_fractions(const question *q, float *to);
+
+/* Of B of fill_product(), which counts: c[i][j] = 32 j + i - 2 of the second identity of A, ... */
+float question_product_b(int row, int k);
 
 double measure_first(const question *q), measure_at(const question *q),
     measure_where(const question *q), measure_special(const question *q),
