@@ -32,9 +32,29 @@ typedef struct argument {
     int writes;
 } argument;
 
+/* ---- module.c ---- */
+
+/* Raises what tg_last_error() says, as the exception that fits the status. Returns NULL. */
+PyObject *raise_status(tg_status status);
+
+/* ---- capsule.c ---- */
+
+int capsules_open(void);
+/* The capsule that the object's __dlpack__() returns, asked for the newest version that both sides
+ * know. A new reference; NULL with a Python exception. */
+PyObject *capsule_of(const argument *arg, PyObject *object);
+/* A capsule that is not marked as used frees its tensor when it goes: it is the owner of the view.
+ * -1 with a Python exception. */
+int view_of_capsule(const argument *arg, PyObject *capsule, tg_tensor *view);
+/* Raises that the argument is an output that cannot be written, and why. Returns -1. */
+int refuse_to_write(const argument *arg, const char *why);
+
 /* ---- tensor.c ---- */
 
-int tensors_open(void);
+/* The exception that is set, with operator and argument in front of its words, which are the
+ * framework's own. Returns -1. */
+int explain(const argument *arg);
+
 /* Sets stream(tensor, wanted) -> address, which is asked of every tensor on an external device and
  * refuses those that are none of an NPU, and device(number), a context manager that makes a card
  * current. */
@@ -73,8 +93,6 @@ tg_status contexts_sync(void);
 /* Ends the contexts of devices, or those of one stream, release([stream]) -> how many: their work
  * has ended then and their memory is given back. The next call there makes a new one. */
 PyObject *contexts_release(PyObject *module, PyObject *args);
-/* Raises what tg_last_error() says, as the exception that fits the status. Returns NULL. */
-PyObject *raise_status(tg_status status);
 
 /* ---- operator.c ---- */
 

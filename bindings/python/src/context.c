@@ -53,23 +53,6 @@ int contexts_open(void)
     return -1;
 }
 
-PyObject *raise_status(tg_status status)
-{
-    const struct {
-        tg_status status;
-        PyObject *type;
-    } types[] = {{TG_EINVAL, PyExc_ValueError},
-                 {TG_EUNSUPPORTED, PyExc_NotImplementedError},
-                 {TG_ENOMEM, PyExc_MemoryError},
-                 {TG_ENOTFOUND, PyExc_LookupError}};
-    PyObject *type = PyExc_RuntimeError;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (types[i].status == status)
-            type = types[i].type;
-    PyErr_SetString(type, tg_last_error());
-    return NULL;
-}
-
 /* TIGON_DEVICE decides what calls on host memory run on (npu-model works there); without it that is
  * the CPU, not the best device. */
 static tg_ctx *host_context(void)

@@ -2,6 +2,23 @@
  * the library besides. */
 #include "binding.h"
 
+PyObject *raise_status(tg_status status)
+{
+    const struct {
+        tg_status status;
+        PyObject *type;
+    } types[] = {{TG_EINVAL, PyExc_ValueError},
+                 {TG_EUNSUPPORTED, PyExc_NotImplementedError},
+                 {TG_ENOMEM, PyExc_MemoryError},
+                 {TG_ENOTFOUND, PyExc_LookupError}};
+    PyObject *type = PyExc_RuntimeError;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].status == status)
+            type = types[i].type;
+    PyErr_SetString(type, tg_last_error());
+    return NULL;
+}
+
 static PyObject *last_impl(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -147,7 +164,7 @@ static PyMethodDef functions[] = {
 
 static int fill(PyObject *module)
 {
-    if (tensors_open() != 0 || contexts_open() != 0 ||
+    if (capsules_open() != 0 || contexts_open() != 0 ||
         PyModule_AddStringConstant(module, "version", tg_version()) != 0)
         return -1;
     PyObject *operators = operators_new(module);

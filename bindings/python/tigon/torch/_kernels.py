@@ -1,0 +1,154 @@
+"""What an operator does with tensors of PyTorch, of its description in _table.py: its kernel, shapes for tracing, vmap and autocast."""
+import torch
+from torch.autograd import forward_ad
+
+from tigon import _core
+from tigon._devices import KEYS, rows
+from tigon._once import no_forward_mode
+from tigon._outputs import main, make, traced_shapes
+from tigon.torch._table import LOWERED
+
+
+def refuse_tangents(name, tensors):
+    """The tangent of a dual number would be lost."""
+    if forward_ad._current_level < 0:
+        return
+    if any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors):
+        raise no_forward_mode(name)
+
+
+def check(name, inputs, tensors):
+    """All tensors are on one device (PyTorch takes a call for one on `meta`, which computes nothing, if a single one is there), and none
+    has a tangent, which would be lost."""
+    given = [(n, t) for n, t in zip(inputs, tensors) if t is not None]
+    first, device = given[0][0], given[0][1].device
+    for n, t in given:
+        if t.device != device:
+            raise ValueError(f"{name}: {n} is on {t.device}, expected {device}, the device of {first}")
+    refuse_tangents(name, tensors)
+
+
+def _readable(tensor):
+    """The operators take any strides but in the last dimension."""
+    if tensor is not None and tensor.dim() and tensor.stride(-1) > 1 and tensor.size(-1) > 1:
+        return tensor.contiguous()
+    return tensor
+
+
+# By the rule of an input's type in ops.def, the type that implementations take where it is not that of the call.
+_TAKEN = {"INDEX": torch.int64, "REAL": torch.float32, "STAT": torch.float32, "W": torch.float32, "T_OR_F32": torch.float32}
+
+
+def _native(rule, tensor, dtype):
+    """A tensor as implementations take it: what the library does on other devices, and an NPU's backend cannot."""
+    if rule == "MASK":
+        tensor = tensor if tensor.dtype == torch.int64 else (tensor != 0).to(torch.int64)
+    elif rule in _TAKEN and not (rule in ("W", "T_OR_F32") and tensor.dtype == dtype):
+        tensor = tensor.to(_TAKEN[rule])
+    return rows(tensor)
+
+
+def _given(op, tensors):
+    """The tensors of a call by name."""
+    given = {n: t for n, t in zip(op.inputs, map(_readable, tensors)) if t is not None}
+    first = main(op.name, given)
+    return {n: _native(op.rules[n], t, first.dtype) for n, t in given.items()} if first.device.type == "npu" else given
+
+
+def _wanted(op, given, options):
+    """The outputs of a call, in their order."""
+    return [n for n in op.outputs if (op.follows[n] in given if n in op.follows else n not in op.flags or options.get(n))]
+
+
+def _rows_shape(op, given, options):
+    """The shape of the output whose number of rows no input tells, by its name."""
+    if not op.rows:
+        return {}
+    source, name, behind = op.rows
+    return {name: (options[f"{source}_rows"], *given["dy"].shape[behind])}
+
+
+def _shapes(op, given, options):
+    """Shapes of the wanted outputs by name."""
+    known = _rows_shape(op, given, options)
+    known.update(traced_shapes(op.name, given, options, [n for n in _wanted(op, given, options) if n not in known]))
+    return {n: known[n] for n in op.outputs if n in known}
+
+
+def _all(op, given, made):
+    """The outputs by name, and empty tensors for those that are not wanted: operators of PyTorch always return as many."""
+    return _result(tuple(made[n] if n in made else next(iter(given.values())).new_empty(0) for n in op.outputs))
+
+
+def _result(results):
+    return results[0] if len(results) == 1 else results
+
+
+def kernel_of(op):
+    function = _core.operators[op.name]
+    names = {a["name"] for a in op.options}
+
+    def kernel(*tensors, **options):
+        check(op.name, op.inputs, tensors)
+        given = _given(op, tensors)
+        known = _rows_shape(op, given, options)
+        wanted = _wanted(op, given, options)
+        outputs = {n: True for n in wanted}
+        outputs.update(zip(known, make(op.name, given, known)))
+        results = function(*map(given.get, op.all_inputs), **outputs, **{n: v for n, v in options.items() if n in names})
+        return _all(op, given, dict(zip(wanted, results if len(wanted) != 1 else (results,))))
+    return kernel
+
+
+def fake_of(op):
+    def fake(*tensors, **options):
+        check(op.name, op.inputs, tensors)
+        given = {n: t for n, t in zip(op.inputs, tensors) if t is not None}
+        shapes = _shapes(op, given, options)
+        return _all(op, given, dict(zip(shapes, make(op.name, given, shapes))))
+    return fake
+
+
+def vmap_of(op):
+    """One call for each entry of the batch; the results are stacked. Of an empty batch an entry of zeros tells their sizes."""
+    target = getattr(torch.ops.tigon, op.name)
+
+    def vmap(info, dimensions, *tensors, **options):
+        size = info.batch_size
+
+        def entry(i):
+            return [t if d is None else t.select(d, i) if size else t.new_zeros(t.shape[:d] + t.shape[d + 1:])
+                    for t, d in zip(tensors, dimensions)]
+        results = [target(*entry(i), **options) for i in range(size or 1)]
+        results = results if len(op.outputs) > 1 else [(r,) for r in results]
+        stacked = tuple(torch.stack(r)[:size] for r in zip(*results))
+        return (stacked, (0,) * len(stacked)) if len(stacked) > 1 else (stacked[0], 0)
+    return vmap
+
+
+def vmap_product_of(_op):
+    """The batch is one dimension more of batched_gemm."""
+    def vmap(info, dimensions, *factors, **options):
+        a, b = (t.expand(info.batch_size, *t.shape) if d is None else t.movedim(d, 0) for t, d in zip(factors, dimensions))
+        return torch.ops.tigon.batched_gemm(a, b, **options), 0
+    return vmap
+
+
+def autocast_of(op, device):
+    """Products are computed in autocast's type; elsewhere tensors that must be of one type get the widest of theirs."""
+    target = getattr(torch.ops.tigon, op.name)
+    key = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{KEYS[device]}"))
+
+    def cast(*tensors, **options):
+        given = dict(zip(op.inputs, tensors))
+        mixed = [n for n in op.of_one_type if given.get(n) is not None and given[n].dtype != torch.float64]
+        if op.family in LOWERED:
+            to = torch.get_autocast_dtype(device)
+        elif len({given[n].dtype for n in mixed}) > 1:
+            to = torch.float32
+        else:
+            mixed = ()
+        given.update({n: given[n].to(to) for n in mixed})
+        with torch._C._ExcludeDispatchKeyGuard(key):
+            return target(*given.values(), **options)
+    return cast
