@@ -1,4 +1,4 @@
-/* check/global.h - one block's global memory, page by page: shared by global.c and
+/* check/global.h - one block's global memory, page by page: shared by global.c, pages.c and
  * cache.c. */
 #ifndef SIM_CHECK_GLOBAL_H
 #define SIM_CHECK_GLOBAL_H
@@ -32,6 +32,7 @@ struct check_global {
     int stores;       /* S has stored to global memory in this block */
 };
 
+/* pages.c: the page of this number, without accesses before the block's first one there. */
 check_page *check_page_of(sim_shadow *shadow, uintptr_t number);
 /* S touches [low, high) of one line of the page. */
 void check_scalar_line(const check_access *access, check_page *page, uint32_t low, uint32_t high);

@@ -158,7 +158,7 @@ void check_fractals_begin(check_fractals *fractals);
 /* What an instruction's fractals hold, and whether that belongs together. */
 void check_fractals_of(sim_core *core, const sim_instr *instr);
 
-/* ---- global.c, cache.c ---- */
+/* ---- global.c, pages.c, cache.c ---- */
 
 check_global *check_global_new(void);
 void check_global_free(check_global *global);
