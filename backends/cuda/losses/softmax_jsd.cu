@@ -7,7 +7,7 @@
  * formulas: the largest logit stands apart from its sum, and slopes are taken relative to that of a
  * class with most of the probability. Two log-probabilities are compared by the difference of their
  * logits, which is exact where these nearly agree. */
-#include "losses/divergence.cuh"
+#include "losses/batch.cuh"
 #include "softmax_jsd_rows.cuh"
 
 /* ---- kernels ---- */
@@ -17,7 +17,7 @@ template <class T, class Y, class TEAM>
 __device__ __forceinline__ static bool skip_row(const softmax_jsd_args &a, const TEAM &t, int64_t r)
 {
     const float zeros[V<T>] = {};
-    if (!a.labels || a.labels[r] != a.ignore_index)
+    if (batch_counts(a, r))
         return false;
     if (a.dstudent.data)
         for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
@@ -25,35 +25,20 @@ __device__ __forceinline__ static bool skip_row(const softmax_jsd_args &a, const
     return true;
 }
 
-__device__ __forceinline__ static float factor_of(const softmax_jsd_args &a)
-{
-    return (float)((a.counted ? *a.counted : a.share) * (a.dloss ? *a.dloss : 1) * a.unit);
-}
-
 template <class F, class T, class Y>
 __global__ void __launch_bounds__(MOST_LANES)
     softmax_jsd_kernel(const F f, const __grid_constant__ softmax_jsd_args a)
 {
     __shared__ team_memory memory;
-    __shared__ double losses[MOST_LANES / 2];
     team t(&memory, a.lanes);
-    const float factor = factor_of(a);
+    const float factor = batch_factor(a);
     double loss = 0;
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const walked_pair<T> pair = {a.student.row<T>(r), a.teacher.row<T>(r)};
         if (!skip_row<T, Y>(a, t, r))
             loss += run_row<T, Y>(f, a, t, pair, r, factor);
     }
-    if (!a.partial)
-        return;
-    if (t.lane == 0)
-        losses[t.index] = loss;
-    __syncthreads();
-    loss = 0;
-    for (int i = 0; i < (int)blockDim.x / a.lanes && threadIdx.x == 0; i++)
-        loss += losses[i];
-    if (threadIdx.x == 0)
-        a.partial[blockIdx.x] = loss;
+    batch_leave(a, t, loss);
 }
 
 template <class F, class T, class Y>
@@ -69,7 +54,7 @@ __global__ void __launch_bounds__(PAIR_THREADS, 3)
         pair.take(t, a.n, a.student.row<T>(t.row), a.teacher.row<T>(t.row));
         t.begin();
         wait_for_copies();
-        loss = run_row<T, Y>(f, a, t, pair, t.row, factor_of(a));
+        loss = run_row<T, Y>(f, a, t, pair, t.row, batch_factor(a));
     }
     if (a.partial && t.lane == 0)
         a.partial[t.row] = loss;
@@ -78,13 +63,12 @@ __global__ void __launch_bounds__(PAIR_THREADS, 3)
 /* ---- the host's side ---- */
 
 /* What both directions are given. */
-typedef struct softmax_jsd_call {
-    const char *op;
-    const tg_tensor *student, *teacher, *labels, *dloss;
-    tg_tensor *loss, *dstudent;
-    double beta, temperature, grad_scale;
-    int64_t ignore_index, first_row, batch_rows;
-} softmax_jsd_call;
+struct softmax_jsd_call {
+    batch_call batch;
+    const tg_tensor *student, *teacher;
+    tg_tensor *dstudent;
+    double beta;
+};
 
 /* Returns how many sums of losses there will be. */
 template <class F, class T, class Y>
@@ -126,50 +110,33 @@ static tg_status run_loss(const F &f, const softmax_jsd_call &c, const cuda_call
     held.cluster = are_whole(tensors, 3) ? held.cluster : 0;
     const int64_t blocks = (int64_t)call.processors * DIVERGENCE_BLOCKS,
                   most = held.cluster ? a.rows : blocks;
-    double *memory = (double *)cuda_host->device_workspace(call.ctx, (size_t)(most + 1) * 8);
+    double *memory = batch_shares(call, c.batch, most, &a);
     if (!memory)
         return TG_ENOMEM;
-    if (c.labels) {
-        const int64_t *labels = (const int64_t *)data_of(c.labels);
-        a.labels = labels + c.first_row;
-        a.counted = memory + most;
-        divergence_share<<<1, TOTAL_THREADS, 0, call.stream>>>(memory + most, labels, c.batch_rows,
-                                                               a.ignore_index, 1);
-    }
-    a.partial = c.loss ? memory : NULL;
     a.unit *= (float)F::UNIT;
     int64_t parts = 0;
     if (a.rows > 0 && a.n > 0)
         by_types(c, held.cluster > 0, [&](auto e, auto of_y) {
             parts = launch<F, decltype(e), decltype(of_y)>(call, f, a, held, most);
         });
-    if (c.loss)
-        launch_behind(call, divergence_total, 1, TOTAL_THREADS, (float *)data_of(c.loss), memory,
-                      parts, a.counted, a.share);
+    batch_total(call, c.batch, a, memory, parts);
     return TG_OK;
 }
 
-static tg_status run(tg_ctx *ctx, softmax_jsd_call c)
+static tg_status run(tg_ctx *ctx, const softmax_jsd_call &c)
 {
     softmax_jsd_args a = {};
     cuda_call call;
+    batch_begin(c.batch, c.student, &a);
     a.student = span_of(c.student);
     a.teacher = span_of(c.teacher);
     a.dstudent = span_of(c.dstudent);
-    a.rows = rows_of(c.student);
-    a.n = (int)width_of(c.student);
-    a.dloss = (const float *)data_of(c.dloss);
-    a.ignore_index = c.ignore_index;
-    a.scale = (float)(1 / (LN_2 * c.temperature));
-    c.batch_rows = c.batch_rows ? c.batch_rows : a.rows;
-    a.share = c.batch_rows ? 1 / (double)c.batch_rows : 0;
-    tg_status status = check_width(c.op, width_of(c.student));
+    a.scale = (float)(1 / (LN_2 * c.batch.temperature));
+    tg_status status = check_width(c.batch.of.op, width_of(c.student));
+    if (status == TG_OK)
+        status = cuda_begin(&call, ctx, c.batch.of.op, c.student);
     if (status != TG_OK)
         return status;
-    status = cuda_begin(&call, ctx, c.op, c.student);
-    if (status != TG_OK)
-        return status;
-    a.unit = (float)(c.grad_scale / c.temperature);
     if (c.beta == 0) {
         status = run_loss(softmax_jsd_forward_kl(), c, call, a);
     } else if (c.beta == 1) {
@@ -185,19 +152,10 @@ static tg_status run(tg_ctx *ctx, softmax_jsd_call c)
 /* The arguments that both directions have. */
 template <class ARGS> static softmax_jsd_call call_of(const char *op, const ARGS *args)
 {
-    softmax_jsd_call c = {};
-    c.op = op;
-    c.student = args->student;
-    c.teacher = args->teacher;
-    c.labels = args->labels;
-    c.dloss = args->dloss;
-    c.dstudent = args->dstudent;
-    c.beta = args->beta;
-    c.temperature = args->temperature;
-    c.grad_scale = args->grad_scale;
-    c.ignore_index = args->ignore_index;
-    c.first_row = args->first_row;
-    c.batch_rows = args->batch_rows;
+    softmax_jsd_call c = {batch_call_of(op, args), args->student, args->teacher, args->dstudent,
+                          args->beta};
+    c.batch.of.reduction = TG_MEAN;
+    c.batch.of.by_rows = 1;
     return c;
 }
 
@@ -207,7 +165,7 @@ CUDA_OPERATOR(softmax_jsd_backward, TG_TAKES_FLOATS);
 tg_status cuda_softmax_jsd_forward(tg_ctx *ctx, const tg_softmax_jsd_forward_args *args)
 {
     softmax_jsd_call c = call_of("softmax_jsd_forward", args);
-    c.loss = args->loss;
+    c.batch.of.loss = args->loss;
     return run(ctx, c);
 }
 

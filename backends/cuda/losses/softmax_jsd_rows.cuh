@@ -4,20 +4,13 @@
 #ifndef CUDA_SOFTMAX_JSD_ROWS_CUH
 #define CUDA_SOFTMAX_JSD_ROWS_CUH
 
+#include "losses/batch_rows.cuh"
 #include "softmax_jsd.cuh"
 #include "softmax_jsd_pair.cuh"
 
-struct softmax_jsd_args {
+struct softmax_jsd_args : batch_args {
     row_span student, teacher, dstudent; /* dstudent.data NULL: no gradient */
-    const int64_t *labels;               /* of these rows; NULL: all count */
-    const float *dloss;                  /* NULL: 1 */
-    const double *counted;               /* 1 / n; NULL: share */
-    double *partial; /* losses of a block, or of a row that is held; NULL: no loss */
-    int64_t rows, ignore_index;
-    double share;
-    float scale; /* log2(e) / temperature */
-    float unit;  /* what the gradient is multiplied with beside share and dloss */
-    int n, lanes;
+    float scale;                         /* log2(e) / temperature */
 };
 
 /* A class with logits x and y has probabilities share 2^((x - height) scale - base), and its

@@ -5,21 +5,14 @@
  * second time from L2. Other rows are read again in each of three passes: for the largest logit,
  * the sums relative to it, and loss and gradient. The class with the largest logit stands apart
  * from the sums (README.md of the family). */
-#include "losses/divergence.cuh"
+#include "losses/batch.cuh"
 #include "losses/logits.cuh"
 #include "rows/mixed.cuh"
 
-struct skl_args {
+struct skl_args : batch_args {
     row_span logits, target, dlogits; /* dlogits.data NULL: no gradient */
-    const int64_t *labels;            /* of these rows; NULL: all count */
-    const float *dloss;               /* NULL: 1 */
-    const double *counted;            /* what a row counts; NULL: share */
-    double *partial; /* losses of a block, or of a row that is held; NULL: no loss */
-    int64_t rows, ignore_index;
-    double share;
     float per_temperature, eps;
-    float unit; /* what the gradient is multiplied with beside share and dloss */
-    int n, lanes, target_type, dlogits_type;
+    int target_type, dlogits_type;
 };
 
 /* ---- chunks beside those of the logits ---- */
@@ -155,7 +148,7 @@ template <class T, class TEAM>
 __device__ __forceinline__ static bool skip_row(const skl_args &a, const TEAM &t, int64_t r)
 {
     const float zeros[V<T>] = {};
-    if (!a.labels || a.labels[r] != a.ignore_index)
+    if (batch_counts(a, r))
         return false;
     if (a.dlogits.data)
         for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
@@ -165,34 +158,19 @@ __device__ __forceinline__ static bool skip_row(const skl_args &a, const TEAM &t
 
 /* ---- kernels ---- */
 
-__device__ __forceinline__ static float factor_of(const skl_args &a)
-{
-    return (float)((a.counted ? *a.counted : a.share) * (a.dloss ? *a.dloss : 1) * a.unit);
-}
-
 template <class T>
 __global__ void __launch_bounds__(MOST_LANES) softmax_kl_div_kernel(const skl_args a)
 {
     __shared__ team_memory memory;
-    __shared__ double losses[MOST_LANES / 2];
     team t(&memory, a.lanes);
-    const float factor = factor_of(a);
+    const float factor = batch_factor(a);
     double loss = 0;
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const walked_row<T> logits = {a.logits.row<T>(r)};
         if (!skip_row<T>(a, t, r))
             loss += run_row<T>(a, t, logits, r, factor);
     }
-    if (!a.partial)
-        return;
-    if (t.lane == 0)
-        losses[t.index] = loss;
-    __syncthreads();
-    loss = 0;
-    for (int i = 0; i < (int)blockDim.x / a.lanes && threadIdx.x == 0; i++)
-        loss += losses[i];
-    if (threadIdx.x == 0)
-        a.partial[blockIdx.x] = loss;
+    batch_leave(a, t, loss);
 }
 
 template <class T>
@@ -208,7 +186,7 @@ __global__ void __launch_bounds__(LOGITS_THREADS, 3)
         logits.take(t, a.logits.row<T>(t.row), a.n);
         t.begin();
         wait_for_copies();
-        loss = run_row<T>(a, t, logits, t.row, factor_of(a));
+        loss = run_row<T>(a, t, logits, t.row, batch_factor(a));
     }
     if (a.partial && t.lane == 0)
         a.partial[t.row] = loss;
@@ -217,13 +195,12 @@ __global__ void __launch_bounds__(LOGITS_THREADS, 3)
 /* ---- the host's side ---- */
 
 /* What both directions are given. */
-typedef struct skl_call {
-    const char *op;
-    const tg_tensor *logits, *target, *labels, *dloss;
-    tg_tensor *loss, *dlogits;
-    double eps, temperature, grad_scale;
-    int64_t reduction, ignore_index, first_row, batch_rows;
-} skl_call;
+struct skl_call {
+    batch_call batch;
+    const tg_tensor *logits, *target;
+    tg_tensor *dlogits;
+    double eps;
+};
 
 /* Returns how many sums of losses there will be. */
 template <class T>
@@ -243,77 +220,45 @@ static int64_t launch(const cuda_call &call, skl_args a, const held_shape &held,
 static tg_status run_rows(const cuda_call &call, const skl_call &c, skl_args a)
 {
     const tg_tensor *const tensors[] = {c.logits, c.target, c.dlogits};
-    divergence_call reduction = {};
-    reduction.reduction = c.reduction;
     const int size = (int)tg_type_size(tg_type_of(c.logits));
-    double base;
     held_shape held = hold_rows(call, LOGITS_THREADS, a.rows, (int64_t)a.n * size, 1);
     held.cluster = are_whole(tensors, 3) ? held.cluster : 0;
     const int64_t blocks = (int64_t)call.processors * DIVERGENCE_BLOCKS,
                   most = held.cluster ? a.rows : blocks;
-    double *memory = (double *)cuda_host->device_workspace(call.ctx, (size_t)(most + 1) * 8);
+    double *memory = batch_shares(call, c.batch, most, &a);
     if (!memory)
         return TG_ENOMEM;
-    a.share = divergence_share_of(&reduction, c.batch_rows, a.n, &base);
-    if (c.labels) {
-        const int64_t *labels = (const int64_t *)data_of(c.labels);
-        a.labels = labels + c.first_row;
-        if (c.reduction != TG_SUM) {
-            a.counted = memory + most;
-            divergence_share<<<1, TOTAL_THREADS, 0, call.stream>>>(
-                memory + most, labels, c.batch_rows, a.ignore_index, base);
-        }
-    }
-    a.partial = c.loss ? memory : NULL;
     int64_t parts = 0;
     if (a.rows > 0 && a.n > 0)
         by_wholeness(c.logits, held.cluster > 0,
                      [&](auto e) { parts = launch<decltype(e)>(call, a, held, most); });
-    if (c.loss)
-        launch_behind(call, divergence_total, 1, TOTAL_THREADS, (float *)data_of(c.loss), memory,
-                      parts, a.counted, a.share);
+    batch_total(call, c.batch, a, memory, parts);
     return TG_OK;
 }
 
-static tg_status run(tg_ctx *ctx, skl_call c)
+static tg_status run(tg_ctx *ctx, const skl_call &c)
 {
     skl_args a = {};
     cuda_call call;
+    batch_begin(c.batch, c.logits, &a);
     a.logits = span_of(c.logits);
     a.target = span_of(c.target);
     a.dlogits = span_of(c.dlogits);
     a.target_type = tg_type_of(c.target);
     a.dlogits_type = c.dlogits ? tg_type_of(c.dlogits) : 0;
-    a.rows = rows_of(c.logits);
-    a.n = (int)width_of(c.logits);
-    a.dloss = (const float *)data_of(c.dloss);
-    a.ignore_index = c.ignore_index;
-    a.per_temperature = (float)(1 / c.temperature);
+    a.per_temperature = (float)(1 / c.batch.temperature);
     a.eps = (float)c.eps;
-    a.unit = (float)(c.grad_scale / c.temperature);
-    c.batch_rows = c.batch_rows ? c.batch_rows : a.rows;
-    tg_status status = check_width(c.op, width_of(c.logits));
+    tg_status status = check_width(c.batch.of.op, width_of(c.logits));
     if (status == TG_OK)
-        status = cuda_begin(&call, ctx, c.op, c.logits);
+        status = cuda_begin(&call, ctx, c.batch.of.op, c.logits);
     return status == TG_OK ? cuda_end(&call, run_rows(call, c, a)) : status;
 }
 
 /* The arguments that both directions have. */
 template <class ARGS> static skl_call call_of(const char *op, const ARGS *args)
 {
-    skl_call c = {};
-    c.op = op;
-    c.logits = args->logits;
-    c.target = args->target;
-    c.labels = args->labels;
-    c.dloss = args->dloss;
-    c.dlogits = args->dlogits;
-    c.temperature = args->temperature;
-    c.grad_scale = args->grad_scale;
-    c.reduction = args->reduction;
-    c.ignore_index = args->ignore_index;
-    c.first_row = args->first_row;
-    c.batch_rows = args->batch_rows;
+    skl_call c = {batch_call_of(op, args), args->logits, args->target, args->dlogits, 0};
+    c.batch.of.reduction = args->reduction;
     return c;
 }
 
@@ -323,7 +268,7 @@ CUDA_OPERATOR(softmax_kl_div_backward, TG_TAKES_FLOATS);
 tg_status cuda_softmax_kl_div_forward(tg_ctx *ctx, const tg_softmax_kl_div_forward_args *args)
 {
     skl_call c = call_of("softmax_kl_div_forward", args);
-    c.loss = args->loss;
+    c.batch.of.loss = args->loss;
     c.eps = args->eps;
     return run(ctx, c);
 }
