@@ -1,6 +1,6 @@
 /* exponentials.h - the maximum of a row and the sum of its exponentials, in pieces, lane by lane:
  * each lane's sum is relative to its own maximum, and nothing crosses lanes before the row's end.
- * For softmax and softmax_jsd. */
+ * For softmax, softmax_jsd and softmax_kl_div. */
 #ifndef EXPONENTIALS_H
 #define EXPONENTIALS_H
 
@@ -40,11 +40,10 @@ static inline __aicore__ void exponentials_piece(__ubuf__ float *e, __ubuf__ flo
     ASC_THEN();
 }
 
-/* Blocks of the row's maximum and sum, from those of its lanes. */
-static inline __aicore__ void exponentials_join(__ubuf__ float *max_block,
-                                                __ubuf__ float *sum_block, __ubuf__ float *value,
-                                                __ubuf__ float *max, __ubuf__ float *sum,
-                                                float scale)
+/* A block of the row's maximum, from those of its lanes, which become the scaled difference from
+ * it. */
+static inline __aicore__ void exponentials_top(__ubuf__ float *max_block, __ubuf__ float *value,
+                                               __ubuf__ float *max, float scale)
 {
     asc_spread_max(max_block, value, max, 1);
     ASC_WITH_BLOCK(asc_sub, max, max, max_block, 1, ASC_LANES, 0);
@@ -53,11 +52,27 @@ static inline __aicore__ void exponentials_join(__ubuf__ float *max_block,
         asc_mul_scalar(max, max, scale, ASC_LANES);
         ASC_THEN();
     }
+}
+
+/* A block of the row's sum, from those of its lanes and these differences, which are used up. */
+static inline __aicore__ void exponentials_total(__ubuf__ float *sum_block, __ubuf__ float *value,
+                                                 __ubuf__ float *max, __ubuf__ float *sum)
+{
     asc_exp(max, max, ASC_LANES);
     ASC_THEN();
     asc_mul(sum, sum, max, ASC_LANES);
     ASC_THEN();
     asc_spread_sum(sum_block, value, sum, 1);
+}
+
+/* Both. */
+static inline __aicore__ void exponentials_join(__ubuf__ float *max_block,
+                                                __ubuf__ float *sum_block, __ubuf__ float *value,
+                                                __ubuf__ float *max, __ubuf__ float *sum,
+                                                float scale)
+{
+    exponentials_top(max_block, value, max, scale);
+    exponentials_total(sum_block, value, max, sum);
 }
 
 #endif
