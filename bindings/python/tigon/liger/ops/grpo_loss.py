@@ -115,14 +115,7 @@ class GrpoLossFunction(Function):
         }
         if phi_seq is not None:
             return _forward_with_phi(ctx, phi_seq, tensors, options, inplace)
-        number = torch.empty(() if reduce else completion_ids.shape, dtype=torch.float32, device=logits.device)
-        made = {"loss": number, "clipped": torch.empty_like(number), "lse": like(completion_ids, torch.float32)}
-        if beta != 0:
-            made["kl"] = torch.empty_like(number)
-        ops.grpo_loss_forward(**tensors, **made, **options)
-        ctx.options, ctx.inplace, ctx.phi = options, inplace, False
-        ctx.save_for_backward(*tensors.values(), made["lse"])
-        return _outputs(ctx, made["loss"], made.get("kl"), made["clipped"])
+        return _forward(ctx, tensors, options, inplace)
 
     @staticmethod
     def backward(ctx, dloss, *unused):
@@ -140,6 +133,18 @@ class GrpoLossFunction(Function):
 def _outputs(ctx, loss, kl, clipped):
     ctx.mark_non_differentiable(*(x for x in (kl, clipped) if x is not None))
     return loss, kl, clipped
+
+
+def _forward(ctx, tensors, options, inplace):
+    logits, ids = tensors["logits"], tensors["target"]
+    number = torch.empty(() if options["reduction"] == "mean" else ids.shape, dtype=torch.float32, device=logits.device)
+    made = {"loss": number, "clipped": torch.empty_like(number), "lse": like(ids, torch.float32)}
+    if options["beta"] != 0:
+        made["kl"] = torch.empty_like(number)
+    ops.grpo_loss_forward(**tensors, **made, **options)
+    ctx.options, ctx.inplace, ctx.phi = options, inplace, False
+    ctx.save_for_backward(*tensors.values(), made["lse"])
+    return _outputs(ctx, made["loss"], made.get("kl"), made["clipped"])
 
 
 def _forward_with_phi(ctx, phi, tensors, options, inplace):
