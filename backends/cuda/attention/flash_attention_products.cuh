@@ -4,20 +4,7 @@
 #define CUDA_FLASH_ATTENTION_PRODUCTS_CUH
 
 #include "flash_attention_tile.cuh"
-
-__device__ __forceinline__ void load_fragments(uint32_t (&x)[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                 : "r"(address));
-}
-
-__device__ __forceinline__ void load_transposed(uint32_t (&x)[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                 : "r"(address));
-}
+#include "rows/fragments.cuh"
 
 template <class T>
 __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
@@ -25,16 +12,8 @@ __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], 
 {
     if constexpr (sizeof(T) == 4)
         return;
-    else if constexpr (IS_BF16<T>)
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
-                     "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
     else
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
-                     "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        multiply_16<T>(c, a, b0, b1);
 }
 
 /* sum += a b^T, as multiply_rows() has it: of 16 bits on tensor cores. */

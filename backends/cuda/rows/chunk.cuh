@@ -97,6 +97,20 @@ __device__ __forceinline__ void copy_ahead(uint4 *to, const void *from)
                  : "memory");
 }
 
+/* Zeros, where the chunk is not `there`. */
+__device__ __forceinline__ void copy_ahead(uint4 *to, const void *from, bool there)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+}
+
+/* What lies at p is read soon. */
+__device__ __forceinline__ void fetch_ahead(const void *p)
+{
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(p));
+}
+
 __device__ __forceinline__ void wait_for_copies()
 {
     asm volatile("cp.async.wait_all;" ::: "memory");
@@ -182,6 +196,28 @@ template <class T> __device__ __forceinline__ uint4 narrow(const float (&x)[V<T>
             bits[i] = narrow_pair<typename element<T>::type>(x[2 * i], x[2 * i + 1]);
     }
     return make_uint4(bits[0], bits[1], bits[2], bits[3]);
+}
+
+/* A word of a chunk has W elements. */
+template <class T> constexpr int W = V<T> / 4;
+
+template <class T> __device__ __forceinline__ void widen_word(uint32_t bits, float (&x)[W<T>])
+{
+    if constexpr (sizeof(T) == 4) {
+        x[0] = __uint_as_float(bits);
+    } else {
+        const float2 pair = widen_pair<typename element<T>::type>(bits);
+        x[0] = pair.x;
+        x[1] = pair.y;
+    }
+}
+
+template <class T> __device__ __forceinline__ uint32_t narrow_word(const float (&x)[W<T>])
+{
+    if constexpr (sizeof(T) == 4)
+        return __float_as_uint(x[0]);
+    else
+        return narrow_pair<typename element<T>::type>(x[0], x[1]);
 }
 
 /* exp(x), off by 2^-22 + 2^-23 |x|, relatively; what lies below 2^-126 is kept. */

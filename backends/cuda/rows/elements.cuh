@@ -140,22 +140,30 @@ static inline int64_t min_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A launch whose blocks may come while the last of the kernel before still run; it begins with
- * wait_for_the_kernel_before(). */
+/* A launch whose blocks, with so many bytes of shared memory, may come while the last of the kernel
+ * before still run; before it reads what that has written it says wait_for_the_kernel_before(). */
 template <class... ARGS, class... GIVEN>
-static void launch_behind(const cuda_call &call, void (*kernel)(ARGS...), dim3 grid, dim3 block,
-                          GIVEN... given)
+static void launch_behind_with(size_t shared, const cuda_call &call, void (*kernel)(ARGS...),
+                               dim3 grid, dim3 block, GIVEN... given)
 {
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute early;
     config.gridDim = grid;
     config.blockDim = block;
+    config.dynamicSmemBytes = shared;
     config.stream = call.stream;
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     config.attrs = &early;
     config.numAttrs = call.capability >= 90;
     cudaLaunchKernelEx(&config, kernel, (ARGS)given...);
+}
+
+template <class... ARGS, class... GIVEN>
+static void launch_behind(const cuda_call &call, void (*kernel)(ARGS...), dim3 grid, dim3 block,
+                          GIVEN... given)
+{
+    launch_behind_with(0, call, kernel, grid, block, given...);
 }
 
 /* A block of so many threads: across the chunks of a row, the rest of them over rows. */
