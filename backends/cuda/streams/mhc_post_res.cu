@@ -1,5 +1,5 @@
 /* mhc_post_res.cu - y_o = post_o f + sum over i of res_oi x_i, and its gradients. */
-#include "streams.cuh"
+#include "streams_ring.cuh"
 
 struct post_res_args {
     row_span x, f, dy, out, df; /* dy, df: backward; out: y or dx */
@@ -36,6 +36,39 @@ __device__ __forceinline__ static void put_group(const row_span &to, int64_t t, 
             store(to.row<T>(t * streams + first + u) + j, n - j, narrow<T>(y[u]));
 }
 
+/* y of GROUP streams from o on: post f, and behind it res x of streams from i on. */
+template <class T>
+__device__ __forceinline__ static void begin_group(const token_factors &factors, int o, uint4 raw,
+                                                   float (&y)[GROUP][V<T>])
+{
+    float f[V<T>];
+    widen<T>(raw, f);
+#pragma unroll
+    for (int u = 0; u < GROUP; u++)
+#pragma unroll
+        for (int e = 0; e < V<T>; e++)
+            y[u][e] = factors.post[o + u] * f[e];
+}
+
+template <class T>
+__device__ __forceinline__ static void add_group(const token_factors &factors, int o, int i,
+                                                 int streams, const group_chunks<T> &x,
+                                                 float (&y)[GROUP][V<T>])
+{
+#pragma unroll
+    for (int w = 0; w < GROUP; w++) {
+        if (i + w >= streams)
+            break;
+        float of[V<T>];
+        widen<T>(x.raw[w], of);
+#pragma unroll
+        for (int u = 0; u < GROUP; u++)
+#pragma unroll
+            for (int e = 0; e < V<T>; e++)
+                y[u][e] += factors.res[o + u][i + w] * of[e];
+    }
+}
+
 template <class T>
 __global__ void __launch_bounds__(STREAMS_THREADS)
     post_res_kernel(const __grid_constant__ post_res_args a)
@@ -45,34 +78,41 @@ __global__ void __launch_bounds__(STREAMS_THREADS)
     factors.read(a, t);
     for (int o = 0; o < a.streams; o += GROUP)
         for (int j = (int)threadIdx.x * V<T>; j < a.n; j += (int)blockDim.x * V<T>) {
-            const uint4 raw = load(a.f.row<T>(t) + j, a.n - j);
-            float y[GROUP][V<T>], f[V<T>];
+            const uint4 f = load(a.f.row<T>(t) + j, a.n - j);
+            float y[GROUP][V<T>];
             for (int i = 0; i < a.streams; i += GROUP) {
                 group_chunks<T> x;
                 x.read(a.x, t, a.streams, i, j, a.n);
-                if (i == 0) {
-                    widen<T>(raw, f);
-#pragma unroll
-                    for (int u = 0; u < GROUP; u++)
-#pragma unroll
-                        for (int e = 0; e < V<T>; e++)
-                            y[u][e] = factors.post[o + u] * f[e];
-                }
-#pragma unroll
-                for (int w = 0; w < GROUP; w++) {
-                    if (i + w >= a.streams)
-                        break;
-                    float of[V<T>];
-                    widen<T>(x.raw[w], of);
-#pragma unroll
-                    for (int u = 0; u < GROUP; u++)
-#pragma unroll
-                        for (int e = 0; e < V<T>; e++)
-                            y[u][e] += factors.res[o + u][i + w] * of[e];
-                }
+                if (i == 0)
+                    begin_group<T>(factors, o, f, y);
+                add_group(factors, o, i, a.streams, x, y);
             }
             put_group<T>(a.out, t, a.streams, o, j, a.n, y);
         }
+}
+
+/* GROUP streams at most: a thread has one chunk, which is on its way before the factors are. A
+ * token has `pieces` blocks. */
+template <class T>
+__global__ void __launch_bounds__(STREAMS_THREADS, 3)
+    post_res_few_kernel(const __grid_constant__ post_res_args a, int pieces)
+{
+    __shared__ token_factors factors;
+    const int64_t t = (int)blockIdx.x / pieces;
+    const int j = ((int)blockIdx.x % pieces * (int)blockDim.x + (int)threadIdx.x) * V<T>;
+    group_chunks<T> x;
+    uint4 f;
+    float y[GROUP][V<T>];
+    if (j < a.n) {
+        x.read(a.x, t, a.streams, 0, j, a.n);
+        f = load(a.f.row<T>(t) + j, a.n - j);
+    }
+    factors.read(a, t);
+    if (j >= a.n)
+        return;
+    begin_group<T>(factors, 0, f, y);
+    add_group(factors, 0, 0, a.streams, x, y);
+    put_group<T>(a.out, t, a.streams, 0, j, a.n, y);
 }
 
 /* ---- backward ---- */
@@ -111,22 +151,21 @@ __device__ __forceinline__ static void put_products(const post_res_args &a, int6
         a.dpost[t * a.streams + stream] = total[k];
 }
 
-/* dx of GROUP streams from i on, at a chunk, and with the first of them df. With few streams the
- * chunks of dy stay in `kept`. */
+/* dx of GROUP streams from i on, at a chunk, and with the first of them df. */
 template <class T>
-__device__ __forceinline__ static void chunk_gradients(const post_res_args &a,
-                                                       const token_factors &factors, int64_t t,
-                                                       int i, int j, group_chunks<T> &kept)
+__device__ __forceinline__ static void
+chunk_gradients(const post_res_args &a, const token_factors &factors, int64_t t, int i, int j)
 {
     float dx[GROUP][V<T>] = {}, df[V<T>] = {};
     for (int o = 0; o < a.streams; o += GROUP) {
-        kept.read(a.dy, t, a.streams, o, j, a.n);
+        group_chunks<T> dy;
+        dy.read(a.dy, t, a.streams, o, j, a.n);
 #pragma unroll
         for (int w = 0; w < GROUP; w++) {
             if (o + w >= a.streams)
                 break;
             float d[V<T>];
-            widen<T>(kept.raw[w], d);
+            widen<T>(dy.raw[w], d);
 #pragma unroll
             for (int e = 0; e < V<T>; e++)
                 df[e] += factors.post[o + w] * d[e];
@@ -142,8 +181,7 @@ __device__ __forceinline__ static void chunk_gradients(const post_res_args &a,
         store(a.df.row<T>(t) + j, a.n - j, narrow<T>(df));
 }
 
-/* FEW: GROUP streams at most, which are read once. */
-template <class T, bool FEW>
+template <class T>
 __global__ void __launch_bounds__(STREAMS_THREADS)
     post_res_gradient_kernel(const __grid_constant__ post_res_args a)
 {
@@ -153,20 +191,11 @@ __global__ void __launch_bounds__(STREAMS_THREADS)
     const int from = (int)threadIdx.x * V<T>, step = (int)blockDim.x * V<T>;
     factors.read(a, t);
     for (int i = 0; i < a.streams; i += GROUP) {
-        float value[TILE] = {};
-        for (int j = from; j < a.n; j += step) {
-            group_chunks<T> dy, x;
-            uint4 f;
-            if constexpr (FEW) {
-                x.read(a.x, t, a.streams, i, j, a.n);
-                f = load(a.f.row<T>(t) + j, a.n - j);
-            }
-            chunk_gradients(a, factors, t, i, j, dy);
-            if constexpr (FEW)
-                add_products(dy, x, f, value);
-        }
+        for (int j = from; j < a.n; j += step)
+            chunk_gradients<T>(a, factors, t, i, j);
         for (int o = 0; o < a.streams; o += GROUP) {
-            for (int j = from; !FEW && j < a.n; j += step) {
+            float value[TILE] = {};
+            for (int j = from; j < a.n; j += step) {
                 group_chunks<T> dy, x;
                 dy.read(a.dy, t, a.streams, o, j, a.n);
                 x.read(a.x, t, a.streams, i, j, a.n);
@@ -174,11 +203,126 @@ __global__ void __launch_bounds__(STREAMS_THREADS)
             }
             sums(value);
             put_products(a, t, o, i, sums.total);
-#pragma unroll
-            for (int k = 0; k < TILE; k++)
-                value[k] = 0;
         }
     }
+}
+
+/* ---- backward of GROUP streams at most, whose rows are read once ---- */
+
+enum { OF_RES = GROUP * GROUP, OF_TOKEN = GROUP + OF_RES };
+typedef streams_board<OF_TOKEN, OF_TOKEN> post_res_board;
+
+/* A word of each row, W elements, at a time. */
+template <class T> struct post_res_chunk {
+    uint32_t x[GROUP][4], f[4], dy[GROUP][4]; /* dx and df come in the places of x and f */
+
+    /* Takes the chunks of a token, at column j, out of the ring. */
+    __device__ __forceinline__ void take(const streams_ring<T> &ring, int streams, int k, int j,
+                                         int64_t t)
+    {
+        const auto row = [&](int at, bool there, uint32_t(&to)[4]) {
+            const uint4 raw = there ? ring.raw(at, k) : make_uint4(0, 0, 0, 0);
+            to[0] = raw.x, to[1] = raw.y, to[2] = raw.z, to[3] = raw.w;
+            if (there)
+                ring.replace(at, k, j, t);
+        };
+        row(streams, true, f);
+#pragma unroll
+        for (int u = 0; u < GROUP; u++) {
+            row(u, u < streams, x[u]);
+            row(streams + 1 + u, u < streams, dy[u]);
+        }
+    }
+
+    /* factor: post, res. of_post, of_res: what the chunk adds to their gradients. */
+    __device__ __forceinline__ void gradients(const float (&factor)[OF_TOKEN],
+                                              float (&of_post)[GROUP], float (&of_res)[OF_RES])
+    {
+#pragma unroll
+        for (int w = 0; w < 4; w++) {
+            float d[GROUP][W<T>], value[W<T>];
+#pragma unroll
+            for (int o = 0; o < GROUP; o++)
+                widen_word<T>(dy[o][w], d[o]);
+            widen_word<T>(f[w], value);
+            f[w] = combine(factor, 1, 0, d, value, of_post, 1, 0);
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) {
+                widen_word<T>(x[i][w], value);
+                x[i][w] = combine(factor, GROUP, GROUP + i, d, value, of_res, GROUP, i);
+            }
+        }
+    }
+
+  private:
+    /* The sum over o of factor o of d o; d o value is added to sum o. `apart`, `first`: which
+     * factors, which sums. */
+    template <int COUNT>
+    static __device__ __forceinline__ uint32_t combine(const float (&factor)[OF_TOKEN], int apart,
+                                                       int first, const float (&d)[GROUP][W<T>],
+                                                       const float (&value)[W<T>],
+                                                       float (&sum)[COUNT], int sums_apart,
+                                                       int first_sum)
+    {
+        float mixed[W<T>] = {};
+#pragma unroll
+        for (int o = 0; o < GROUP; o++)
+#pragma unroll
+            for (int e = 0; e < W<T>; e++) {
+                mixed[e] += factor[first + o * apart] * d[o][e];
+                sum[first_sum + o * sums_apart] += d[o][e] * value[e];
+            }
+        return narrow_word<T>(mixed);
+    }
+};
+
+__device__ __forceinline__ static uint4 chunk_of(const uint32_t (&word)[4])
+{
+    return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+template <class T>
+__global__ void __launch_bounds__(RING_THREADS, 1)
+    post_res_ring_kernel(const __grid_constant__ post_res_args a, const ring_shape s,
+                         int64_t tokens)
+{
+    extern __shared__ uint4 memory[];
+    const int streams = a.streams;
+    const streams_source<T> source = {a.x, a.f, a.dy, streams};
+    post_res_board &board = *(post_res_board *)memory;
+    streams_ring<T> ring(source, s, memory + sizeof board / 16, 2 * streams + 1, a.n, tokens);
+    const auto factor_of = [&](int e, int64_t t) -> float {
+        const int o = e < GROUP ? e : e / GROUP - 1, i = e < GROUP ? 0 : e % GROUP;
+        if (o >= streams || i >= streams)
+            return 0;
+        return e < GROUP ? a.post[t * streams + o] : a.res[(t * streams + o) * streams + i];
+    };
+    const auto work = [&](int64_t t, int turn) {
+        float factor[OF_TOKEN], of_post[GROUP] = {}, of_res[OF_RES] = {};
+#pragma unroll
+        for (int e = 0; e < OF_TOKEN; e++)
+            factor[e] = board.factor[turn][e];
+        for (int k = 0, j = ring.first(); j < a.n; k++, j += ring.step()) {
+            post_res_chunk<T> c;
+            c.take(ring, streams, k, j, t);
+            c.gradients(factor, of_post, of_res);
+            store(a.df.row<T>(t) + j, a.n - j, chunk_of(c.f));
+#pragma unroll
+            for (int u = 0; u < GROUP; u++)
+                if (u < streams)
+                    store(a.out.row<T>(t * streams + u) + j, a.n - j, chunk_of(c.x[u]));
+        }
+        board.put(turn, 0, of_post);
+        board.put(turn, GROUP, of_res);
+    };
+    over_ring(ring, board, factor_of, work, [&](int e, int64_t t, float sum) {
+        const int o = e < GROUP ? e : e / GROUP - 1, i = e < GROUP ? 0 : e % GROUP;
+        if (o >= streams || i >= streams)
+            return;
+        float *const to =
+            e < GROUP ? a.dpost + t * streams + o : a.dres + (t * streams + o) * streams + i;
+        *to = sum;
+    });
 }
 
 static post_res_args args_of(const tg_tensor *x, const tg_tensor *f, const tg_tensor *post,
@@ -202,11 +346,16 @@ tg_status cuda_mhc_post_res_forward(tg_ctx *ctx, const tg_mhc_post_res_forward_a
 {
     const post_res_args a = args_of(args->x, args->f, args->h_post, args->h_res, args->y);
     const tg_tensor *const tensors[] = {args->x, args->f, args->y};
-    return over_tokens(ctx, "mhc_post_res_forward", args->x, tensors,
-                       [&](const cuda_call &call, auto e, int threads) {
-                           post_res_kernel<decltype(e)>
-                               <<<(unsigned)tokens_of(args->x), threads, 0, call.stream>>>(a);
-                       });
+    return over_tokens(
+        ctx, "mhc_post_res_forward", args->x, tensors,
+        [&](const cuda_call &call, auto e, int threads) {
+            using T = decltype(e);
+            const int tokens = (int)tokens_of(args->x), pieces = pieces_of<T>(args->x, threads);
+            if (pieces)
+                post_res_few_kernel<T><<<tokens * pieces, threads, 0, call.stream>>>(a, pieces);
+            else
+                post_res_kernel<T><<<tokens, threads, 0, call.stream>>>(a);
+        });
 }
 
 tg_status cuda_mhc_post_res_backward(tg_ctx *ctx, const tg_mhc_post_res_backward_args *args)
@@ -219,9 +368,14 @@ tg_status cuda_mhc_post_res_backward(tg_ctx *ctx, const tg_mhc_post_res_backward
     const tg_tensor *const tensors[] = {args->x, args->f, args->dy, args->dx, args->df};
     return over_tokens(ctx, "mhc_post_res_backward", args->x, tensors,
                        [&](const cuda_call &call, auto e, int threads) {
-                           const auto kernel = a.streams <= GROUP
-                                                   ? post_res_gradient_kernel<decltype(e), true>
-                                                   : post_res_gradient_kernel<decltype(e), false>;
-                           kernel<<<(unsigned)tokens_of(args->x), threads, 0, call.stream>>>(a);
+                           using T = decltype(e);
+                           const int64_t tokens = tokens_of(args->x);
+                           const ring_shape s =
+                               streams_ring_of<T, post_res_board>(call, args->x, 2 * a.streams + 1);
+                           if (s.stages == 0)
+                               post_res_gradient_kernel<T>
+                                   <<<(unsigned)tokens, threads, 0, call.stream>>>(a);
+                           else if constexpr (element<T>::WHOLE)
+                               launch_ring(call, s, post_res_ring_kernel<T>, a, s, tokens);
                        });
 }

@@ -41,6 +41,14 @@ template <class T> static inline int threads_over(int64_t n)
     return (int)min_of(ceil_div(chunks > 0 ? chunks : 1, 32) * 32, STREAMS_THREADS);
 }
 
+/* Blocks of a token with a thread for each of its chunks; 0: it has too many streams for that, or
+ * nothing to do. */
+template <class T> static inline int pieces_of(const tg_tensor *x, int threads)
+{
+    const int64_t pieces = ceil_div(width_of(x), threads * V<T>);
+    return streams_of(x) <= GROUP && tokens_of(x) * pieces <= INT32_MAX ? (int)pieces : 0;
+}
+
 static inline tg_status check_streams(const char *op, const tg_tensor *x)
 {
     return width_of(x) <= INT32_MAX / 2 && tokens_of(x) <= INT32_MAX
