@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(COEFFS_THREADS)
     const int64_t token = min(t, c.tokens - 1); /* all lanes of a warp take part in its sums */
     const bool there = t < c.tokens;
     const float r = rsqrtf(of_parts(a, token, c.columns) * a.share + a.rms_eps);
-    float x[lanes::EACH];
+    float x[lanes::EACH], p[lanes::EACH];
     const auto mixed = [&](int column) {
         const float mix = of_parts(a, token, column) * r;
         if (there && a.mix)
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(COEFFS_THREADS)
     }
     if (there && a.rstd && l.lane == 0)
         a.rstd[token] = r;
-    l.begin(x);
+    l.begin(x, p);
     for (int k = 1; k < 2 * c.iterations; k++)
         l.step(k, x);
 #pragma unroll

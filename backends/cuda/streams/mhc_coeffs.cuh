@@ -90,8 +90,8 @@ template <int P> struct matrix_lanes {
             sum[e] = by_row ? of_row(x[e]) : column;
     }
 
-    /* Logits become softmax + eps of each row. */
-    __device__ __forceinline__ void begin(float (&x)[EACH]) const
+    /* Logits become softmax + eps of each row; p: the softmax itself. */
+    __device__ __forceinline__ void begin(float (&x)[EACH], float (&p)[EACH]) const
     {
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
@@ -100,7 +100,8 @@ template <int P> struct matrix_lanes {
             for (int o = P / 2; o > 0; o /= 2)
                 max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, o));
             const float power = inside(e) ? expf(x[e] - max) : 0, sum = of_row(power);
-            x[e] = inside(e) ? power / sum + eps : 0;
+            p[e] = inside(e) ? power / sum : 0;
+            x[e] = inside(e) ? p[e] + eps : 0;
         }
     }
 
@@ -129,14 +130,13 @@ template <int P> struct matrix_lanes {
             d[e] = inside(e) ? (d[e] - pulled[e]) / (sum[e] + eps) : 0;
     }
 
-    /* The gradient of softmax + eps, x, becomes that of the logits. */
-    __device__ __forceinline__ void begin_back(const float (&x)[EACH], float (&d)[EACH]) const
+    /* The gradient of the softmax, p, becomes that of the logits. p is not taken from p + eps: of
+     * one stream it is 1, and the gradient nothing. */
+    __device__ __forceinline__ void begin_back(const float (&p)[EACH], float (&d)[EACH]) const
     {
 #pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            const float p = inside(e) ? x[e] - eps : 0;
-            d[e] = p * (d[e] - of_row(p * d[e]));
-        }
+        for (int e = 0; e < EACH; e++)
+            d[e] = p[e] * (d[e] - of_row(p[e] * d[e]));
     }
 };
 

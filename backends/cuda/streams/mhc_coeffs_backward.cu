@@ -1,158 +1,7 @@
 /* mhc_coeffs_backward.cu - backward of mhc_coeffs: of each token the gradient of mix, then dx and
  * dphi, which are products of it, with phi and with x. */
-#include "mhc_coeffs_gradients.cuh"
-#include "rows/parts.cuh"
-
-/* Teams of lanes go from token to token; a lane sums up what its columns get. */
-template <int P>
-__global__ void __launch_bounds__(COEFFS_THREADS)
-    coeffs_tokens_kernel(const __grid_constant__ backward_args a)
-{
-    typedef matrix_lanes<P> lanes;
-    constexpr int EACH = lanes::EACH;
-    const coeffs_args &c = a.c;
-    const lanes l(c);
-    const int64_t thread = (int64_t)blockIdx.x * COEFFS_THREADS + threadIdx.x,
-                  threads = (int64_t)gridDim.x * COEFFS_THREADS, team = thread / lanes::LANES,
-                  teams = threads / lanes::LANES;
-    const bool sides = l.lane < c.streams; /* the lane has an element of pre and of post */
-    float of_res[2][EACH] = {}, of_sides[2][2] = {};
-    for (int64_t base = 0; base < c.tokens; base += teams) {
-        const int64_t t = base + team; /* all lanes of a warp take part in its sums */
-        const bool there = t < c.tokens;
-        const int64_t token = there ? t : c.tokens - 1;
-        const float r = a.rstd[token], *const mix = a.mix + token * c.columns;
-        float x[EACH], d[EACH], q = 0;
-#pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            const int at = l.place(e), column = 2 * c.streams + at;
-            x[e] = l.inside(e) ? logit_of(c, column, mix[column]) : 0;
-            d[e] = l.inside(e) && a.dres ? a.dres[token * c.streams * c.streams + at] : 0;
-        }
-        l.begin(x);
-        for (int k = 0; k < 2 * c.iterations; k++) {
-            if (k > 0)
-                l.step(k, x);
-#pragma unroll
-            for (int e = 0; e < EACH; e++)
-                a.history[((int64_t)k * EACH + e) * threads + thread] = x[e];
-        }
-        for (int k = 2 * c.iterations - 1; k > 0; k--) {
-            float from[EACH];
-#pragma unroll
-            for (int e = 0; e < EACH; e++)
-                from[e] = a.history[((int64_t)(k - 1) * EACH + e) * threads + thread];
-            l.step_back(k, from, x, d);
-#pragma unroll
-            for (int e = 0; e < EACH; e++)
-                x[e] = from[e];
-        }
-        l.begin_back(x, d);
-        float *const z = a.z + token * c.columns;
-        const auto leave = [&](int column, float gradient, float(&sum)[2]) {
-            const float product = gradient * mix[column], alpha = alpha_of(c, column);
-            q += alpha * product;
-            if (there) {
-                z[column] = alpha * gradient * r;
-                sum[0] += gradient;
-                sum[1] += product;
-            }
-        };
-#pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            float sum[2] = {of_res[0][e], of_res[1][e]};
-            if (l.inside(e))
-                leave(2 * c.streams + l.place(e), d[e], sum);
-            of_res[0][e] = sum[0];
-            of_res[1][e] = sum[1];
-        }
-        if (sides) {
-            const int pre = l.lane, post = c.streams + l.lane;
-            const logistic s = logistic_of(logit_of(c, pre, mix[pre])),
-                           p = logistic_of(logit_of(c, post, mix[post]));
-            leave(pre, a.dpre ? a.dpre[token * c.streams + pre] * (s.value * s.rest) : 0,
-                  of_sides[0]);
-            leave(post,
-                  a.dpost
-                      ? a.dpost[token * c.streams + l.lane] * a.post_multiplier * (p.value * p.rest)
-                      : 0,
-                  of_sides[1]);
-        }
-#pragma unroll
-        for (int o = lanes::LANES / 2; o > 0; o /= 2)
-            q += __shfl_xor_sync(0xffffffffu, q, o);
-        if (there && l.lane == 0)
-            a.back[token] = q * r * r * a.share;
-    }
-    if (!a.sums)
-        return;
-#pragma unroll
-    for (int k = 0; k < 2; k++) {
-        float *const to = a.sums + (team * 2 + k) * c.columns;
-#pragma unroll
-        for (int e = 0; e < EACH; e++)
-            if (l.inside(e))
-                to[2 * c.streams + l.place(e)] = of_res[k][e];
-        if (sides) {
-            to[l.lane] = of_sides[0][k];
-            to[c.streams + l.lane] = of_sides[1][k];
-        }
-    }
-}
-
-/* The alphas' gradients, from the sums of d mix of all columns: a warp each. */
-struct alpha_args {
-    const float *sums;
-    float *dalpha[3];
-    int streams, accumulate;
-};
-
-__global__ void coeffs_alpha_kernel(const __grid_constant__ alpha_args a)
-{
-    const int part = (int)threadIdx.x / 32, count = part < 2 ? a.streams : a.streams * a.streams;
-    double sum = 0;
-    for (int i = (int)threadIdx.x % 32; i < count; i += 32)
-        sum += a.sums[part * a.streams + i];
-    sum = warp_sum(sum);
-    if (threadIdx.x % 32 == 0 && a.dalpha[part])
-        *a.dalpha[part] = (float)(sum + (a.accumulate ? *a.dalpha[part] : 0));
-}
-
-/* ---- the call ---- */
-
-/* Memory of the device in one piece, cut up. */
-struct memory_pieces {
-    char *at;
-    size_t bytes;
-    float *take(int64_t floats)
-    {
-        float *const piece = (float *)(at + bytes);
-        bytes += (size_t)ceil_div(floats, 4) * 16;
-        return piece;
-    }
-};
-
-static void place_memory(memory_pieces &pieces, backward_args &a, int64_t threads, int64_t each,
-                         bool phi)
-{
-    const int64_t width = (int64_t)a.c.streams * a.c.n;
-    a.z = pieces.take(a.c.tokens * a.c.columns);
-    a.back = pieces.take(a.c.tokens);
-    a.history = pieces.take(2 * (int64_t)a.c.iterations * each * threads);
-    a.parts = phi ? pieces.take(a.splits * width * a.c.columns) : NULL;
-}
-
-/* dbias, and the alphas' gradients: the sums of d mix are added to nothing. */
-static void sum_small(const cuda_call &call, part_args<2, 0> sums, float *of_mix,
-                      const alpha_args &alphas)
-{
-    sum_parts<float>(call, sums);
-    sums.out[0].data = NULL;
-    sums.out[1] = {(char *)of_mix, 1};
-    sums.accumulate = 0;
-    sum_parts<float>(call, sums);
-    coeffs_alpha_kernel<<<1, 96, 0, call.stream>>>(alphas);
-}
+#include "mhc_coeffs_slabs.cuh"
+#include "mhc_coeffs_tokens.cuh"
 
 static backward_args args_of(const tg_mhc_coeffs_backward_args *args)
 {
@@ -173,6 +22,116 @@ static backward_args args_of(const tg_mhc_coeffs_backward_args *args)
     return a;
 }
 
+/* What a call is made of besides its arguments. */
+struct backward_shape {
+    bool slabs;     /* dx and dphi by slabs */
+    bool small;     /* gradients of bias or of the alphas are asked for */
+    int64_t blocks; /* of the kernel over tokens */
+    size_t shared;  /* bytes of each of them */
+};
+
+/* Splits of the tokens for so many blocks across the columns of x, a multiple of `step` each. */
+static void cut_tokens(backward_args *a, int64_t across, int64_t blocks, int step)
+{
+    const int64_t wanted = blocks / (across > 0 ? across : 1);
+    a->slice = ceil_div(ceil_div(a->c.tokens, wanted > 0 ? wanted : 1), step) * step;
+    a->splits = a->slice ? (int)ceil_div(a->c.tokens, a->slice) : 0;
+}
+
+template <int P>
+static backward_shape shape_of(const cuda_call &call, const tg_mhc_coeffs_backward_args *args,
+                               backward_args *a)
+{
+    enum { BLOCKS = 8 /* of a multiprocessor */, MOST_SHARED = 24 << 10 };
+    typedef matrix_lanes<P> lanes;
+    const int64_t width = (int64_t)a->c.streams * a->c.n, teams = COEFFS_THREADS / lanes::LANES,
+                  steps = 2 * (int64_t)a->c.iterations - 1;
+    const size_t history = (size_t)(steps * lanes::EACH) * COEFFS_THREADS * sizeof(float),
+                 sums = (size_t)(teams * 2 * a->c.columns) * sizeof(float);
+    backward_shape s = {};
+    s.slabs = suits_slabs(call, args, a->c);
+    s.small = args->dbias || args->dalpha_pre || args->dalpha_post || args->dalpha_res;
+    s.blocks = min_of(ceil_div(a->c.tokens, teams), (int64_t)call.processors * BLOCKS);
+    s.shared = history <= MOST_SHARED && history > sums ? history : sums;
+    a->padded = s.slabs ? units_of(a->c.columns) * UNIT : 0;
+    if (s.slabs)
+        cut_tokens(a, ceil_div(width, SLAB), (int64_t)call.processors * 2, SLAB_TOKENS);
+    else
+        cut_tokens(a, ceil_div(width, SIDE), (int64_t)call.processors * 4, DEEP);
+    return s;
+}
+
+/* Memory of the device in one piece, cut up. */
+struct memory_pieces {
+    char *at;
+    size_t bytes;
+    float *take(bool wanted, int64_t floats)
+    {
+        float *const piece = (float *)(at + bytes);
+        bytes += wanted ? (size_t)ceil_div(floats, 4) * 16 : 0;
+        return wanted ? piece : NULL;
+    }
+};
+
+template <int P>
+static void place_memory(memory_pieces &pieces, const backward_shape &s, bool phi, backward_args *a)
+{
+    const int64_t width = (int64_t)a->c.streams * a->c.n,
+                  history =
+                      (2 * (int64_t)a->c.iterations - 1) * matrix_lanes<P>::EACH * COEFFS_THREADS;
+    a->z = pieces.take(!s.slabs, a->c.tokens * a->c.columns);
+    a->split = (bf16 *)pieces.take(s.slabs, a->c.tokens * a->padded);
+    a->back = pieces.take(true, a->c.tokens);
+    a->history = pieces.take(history * sizeof(float) > s.shared, history * s.blocks);
+    a->sums = pieces.take(s.small, s.blocks * 2 * a->c.columns);
+    a->parts = pieces.take(phi, a->splits * width * a->c.columns);
+}
+
+template <class T>
+static void launch_products(const cuda_call &call, bool slabs, const backward_args &a)
+{
+    const int64_t n = (int64_t)a.c.streams * a.c.n * a.c.columns;
+    if (n == 0)
+        return;
+    if constexpr (std::is_same<T, bf16>::value) {
+        if (slabs && a.c.tokens > 0)
+            a.padded == UNIT ? launch_slabs<T, 1>(call, a) : launch_slabs<T, MOST_UNITS>(call, a);
+    }
+    if (!slabs && a.c.tokens > 0)
+        launch_tiles<T>(call, a);
+    if (a.parts)
+        launch_behind(call, coeffs_sum_kernel<T>, dim3((unsigned)ceil_div(n, TILE_THREADS)),
+                      dim3(TILE_THREADS), a);
+}
+
+template <int P>
+static tg_status run(const cuda_call &call, const tg_mhc_coeffs_backward_args *args)
+{
+    backward_args a = args_of(args);
+    const backward_shape s = shape_of<P>(call, args, &a);
+    memory_pieces pieces = {NULL, 0};
+    place_memory<P>(pieces, s, args->dphi != NULL, &a);
+    pieces = {(char *)cuda_host->device_workspace(call.ctx, pieces.bytes + 1), 0};
+    if (!pieces.at)
+        return TG_ENOMEM;
+    place_memory<P>(pieces, s, args->dphi != NULL, &a);
+    if (s.blocks > 0)
+        coeffs_tokens_kernel<P><<<(unsigned)s.blocks, COEFFS_THREADS, s.shared, call.stream>>>(a);
+    by_type(args->x, [&](auto e) { launch_products<decltype(e)>(call, s.slabs, a); });
+    const small_args small = {a.sums,
+                              (float *)data_of(args->dbias),
+                              {(float *)data_of(args->dalpha_pre),
+                               (float *)data_of(args->dalpha_post),
+                               (float *)data_of(args->dalpha_res)},
+                              (int)s.blocks,
+                              a.c.streams,
+                              a.c.columns,
+                              a.accumulate};
+    if (s.small)
+        launch_behind(call, coeffs_small_kernel, dim3(1), dim3(SMALL_THREADS), small);
+    return TG_OK;
+}
+
 CUDA_OPERATOR(mhc_coeffs_backward, TG_TAKES_FLOATS);
 
 tg_status cuda_mhc_coeffs_backward(tg_ctx *ctx, const tg_mhc_coeffs_backward_args *args)
@@ -183,50 +142,7 @@ tg_status cuda_mhc_coeffs_backward(tg_ctx *ctx, const tg_mhc_coeffs_backward_arg
         status = cuda_begin(&call, ctx, "mhc_coeffs_backward", args->x);
     if (status != TG_OK)
         return status;
-    backward_args a = args_of(args);
-    const int64_t width = (int64_t)a.c.streams * a.c.n, tiles = ceil_div(width, SIDE);
-    const int64_t wanted = ceil_div((int64_t)call.processors * 4, tiles > 0 ? tiles : 1);
-    a.slice = ceil_div(ceil_div(a.c.tokens, wanted), DEEP) * DEEP;
-    a.splits = a.slice ? (int)ceil_div(a.c.tokens, a.slice) : 0;
-    by_streams(a.c.streams, [&](auto size) {
-        typedef matrix_lanes<decltype(size)::VALUE> lanes;
-        const int64_t most = (int64_t)call.processors * 8,
-                      blocks = min_of(ceil_div(a.c.tokens * lanes::LANES, COEFFS_THREADS), most),
-                      threads = blocks * COEFFS_THREADS;
-        float *of_mix = NULL;
-        memory_pieces pieces = {NULL, 0};
-        part_args<2, 0> sums = {};
-        sums.n = a.c.columns;
-        sums.accumulate = a.accumulate;
-        sums.out[0] = vector_of(args->dbias);
-        const bool small = args->dbias || args->dalpha_pre || args->dalpha_post || args->dalpha_res;
-        for (int pass = 0; pass < 2 && status == TG_OK; pass++) {
-            if (pass == 1)
-                pieces = {(char *)cuda_host->device_workspace(ctx, pieces.bytes + 1), 0};
-            if (pass == 1 && !pieces.at)
-                status = TG_ENOMEM;
-            place_memory(pieces, a, threads, lanes::EACH, args->dphi != NULL);
-            of_mix = pieces.take(a.c.columns);
-        }
-        if (status == TG_OK && small)
-            status = take_parts(ctx, threads / lanes::LANES, 0, &sums);
-        if (status != TG_OK)
-            return;
-        a.sums = small ? (float *)sums.columns : NULL;
-        if (blocks > 0)
-            coeffs_tokens_kernel<decltype(size)::VALUE>
-                <<<(unsigned)blocks, COEFFS_THREADS, 0, call.stream>>>(a);
-        if (small) {
-            const alpha_args alphas = {of_mix,
-                                       {(float *)data_of(args->dalpha_pre),
-                                        (float *)data_of(args->dalpha_post),
-                                        (float *)data_of(args->dalpha_res)},
-                                       a.c.streams,
-                                       a.accumulate};
-            sum_small(call, sums, of_mix, alphas);
-        }
-        if (width > 0)
-            launch_products(call, args, a);
-    });
+    by_streams(streams_of(args->x),
+               [&](auto size) { status = run<decltype(size)::VALUE>(call, args); });
     return cuda_end(&call, status);
 }

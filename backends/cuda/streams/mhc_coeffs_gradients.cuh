@@ -9,13 +9,14 @@ struct backward_args {
     row_span dx;
     const float *mix, *rstd, *dpre, *dpost, *dres; /* dpre, dpost, dres: may be missing */
     float *z;       /* [tokens, columns]: alpha d rstd, d the gradient of alpha mix + bias */
+    bf16 *split;    /* or, not NULL, [tokens, 2, padded]: the same as sums of two, and zeros */
     float *back;    /* [tokens]: sum of alpha d mix rstd^2 / (streams n) */
-    float *history; /* [2 iterations, matrices of all lanes]: what the steps have made */
-    float *sums;    /* [teams, 2, columns]: of d, of d mix, or NULL */
+    float *history; /* [2 iterations - 1, matrices of all lanes]; NULL: it is in shared memory */
+    float *sums;    /* [blocks of threads, 2, columns]: of d, of d mix, or NULL */
     float *parts;   /* [splits, streams n, columns]: of dphi, or NULL */
     char *dphi;
     int64_t slice; /* tokens of a split */
-    int dphi_f32, splits, accumulate;
+    int dphi_f32, splits, accumulate, padded;
     float post_multiplier, share; /* share: 1 / (streams n) */
 };
 
@@ -97,6 +98,7 @@ __global__ void __launch_bounds__(TILE_THREADS)
     const int64_t n = (int64_t)a.c.streams * a.c.n * a.c.columns,
                   e = (int64_t)blockIdx.x * TILE_THREADS + threadIdx.x;
     float sum = 0;
+    wait_for_the_kernel_before();
     if (e >= n)
         return;
     for (int s = 0; s < a.splits; s++)
@@ -106,24 +108,15 @@ __global__ void __launch_bounds__(TILE_THREADS)
 
 /* ---- launching ---- */
 
-static void launch_products(const cuda_call &call, const tg_mhc_coeffs_backward_args *args,
-                            const backward_args &a)
+template <class T> static void launch_tiles(const cuda_call &call, const backward_args &a)
 {
-    const int64_t width = (int64_t)a.c.streams * a.c.n;
-    const unsigned across = (unsigned)ceil_div(width, SIDE),
+    const unsigned across = (unsigned)ceil_div((int64_t)a.c.streams * a.c.n, SIDE),
                    columns = (unsigned)ceil_div(a.c.columns, SIDE);
-    by_type(args->x, [&](auto e) {
-        using T = decltype(e);
-        if (a.c.tokens > 0)
-            coeffs_dx_kernel<T><<<dim3((unsigned)ceil_div(a.c.tokens, SIDE), across), TILE_THREADS,
-                                  0, call.stream>>>(a);
-        if (a.parts && a.splits > 0)
-            coeffs_dphi_kernel<T>
-                <<<dim3(across, columns, (unsigned)a.splits), TILE_THREADS, 0, call.stream>>>(a);
-        if (a.parts)
-            coeffs_sum_kernel<T><<<(unsigned)ceil_div(width * a.c.columns, TILE_THREADS),
-                                   TILE_THREADS, 0, call.stream>>>(a);
-    });
+    coeffs_dx_kernel<T>
+        <<<dim3((unsigned)ceil_div(a.c.tokens, SIDE), across), TILE_THREADS, 0, call.stream>>>(a);
+    if (a.parts)
+        coeffs_dphi_kernel<T>
+            <<<dim3(across, columns, (unsigned)a.splits), TILE_THREADS, 0, call.stream>>>(a);
 }
 
 #endif

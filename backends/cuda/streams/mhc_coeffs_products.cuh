@@ -3,6 +3,7 @@
 #define CUDA_MHC_COEFFS_PRODUCTS_CUH
 
 #include "mhc_coeffs.cuh"
+#include "rows/fragments.cuh"
 
 struct forward_args {
     coeffs_args c;
@@ -84,24 +85,6 @@ template <class T> __global__ void pack_phi_kernel(const __grid_constant__ tenso
         bits[i] = narrow_pair<T>(phi_at<T>(c, row + 2 * i, column),
                                  phi_at<T>(c, row + 2 * i + 1, column));
     a.packed[e] = make_uint4(bits[0], bits[1], bits[2], bits[3]);
-}
-
-/* d += a b, 16 x 16 by 16 x 8 elements. */
-template <class T>
-__device__ __forceinline__ static void multiply_16(float (&d)[4], uint32_t a0, uint32_t a1,
-                                                   uint32_t a2, uint32_t a3, uint32_t b0,
-                                                   uint32_t b1)
-{
-#define MULTIPLY(TYPE)                                                             \
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 "    \
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                  \
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
-    if constexpr (std::is_same<T, bf16>::value)
-        MULTIPLY("bf16");
-    else
-        MULTIPLY("f16");
-#undef MULTIPLY
 }
 
 template <class T> __device__ __forceinline__ static float squares_of(uint4 raw)
