@@ -2,7 +2,7 @@
 #include "flash_attention.h"
 #include "kernels/attention/flash_attention.args.h"
 
-enum { MOST_KEYS = 512, MOST_GROUP = 16, EIGHT = 8 };
+enum { MOST_GROUP = 16, EIGHT = 8 };
 
 int64_t attention_up(int64_t n, int64_t step)
 {
@@ -55,11 +55,11 @@ int attention_takes(const tg_tensor *q)
     return q->shape[3] <= FLASH_MOST_D;
 }
 
-int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys)
+int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys, int64_t most)
 {
     const int64_t lanes = ATTENTION_LANES;
     int64_t tile = attention_up(keys > 0 ? keys : 1, lanes);
-    for (tile = tile < MOST_KEYS ? tile : MOST_KEYS; tile > 0; tile = tile / 2 / lanes * lanes) {
+    for (tile = tile < most ? tile : most; tile > 0; tile = tile / 2 / lanes * lanes) {
         plan->problem.rows = half;
         plan->problem.columns = tile;
         for (int64_t group = MOST_GROUP; group > 0; group -= EIGHT)

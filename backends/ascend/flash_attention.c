@@ -24,6 +24,13 @@ int ascend_flash_attention_forward_accepts(const tg_flash_attention_forward_args
     return attention_takes(args->q);
 }
 
+/* Of many keys tiles are twice as large: half as many sums go through memory. */
+static int64_t most_keys(int64_t keys)
+{
+    enum { MANY = 8 };
+    return keys < MANY * ATTENTION_MOST_KEYS ? ATTENTION_MOST_KEYS : 2 * ATTENTION_MOST_KEYS;
+}
+
 /* Fewer queries at a time if UB is small; no wider tiles than a task's queries see. */
 static tg_status choose(ascend_plan *plan, const attention_problem *p, int64_t *half)
 {
@@ -33,7 +40,8 @@ static tg_status choose(ascend_plan *plan, const attention_problem *p, int64_t *
         const int64_t seen = 2 * *half + p->hi - p->lo, keys = seen < p->keys ? seen : p->keys;
         ASCEND_TRY(ascend_begin(plan, &ascend_ub_flash_attention[i], p->where, *half, keys,
                                 tg_type_of(p->where), 0));
-        if (attention_choose(plan, *half, attention_up(p->d, ATTENTION_LANES), keys))
+        if (attention_choose(plan, *half, attention_up(p->d, ATTENTION_LANES), keys,
+                             most_keys(keys)))
             return TG_OK;
     }
     return ascend_choose(plan); /* which says what there is no room for */

@@ -54,8 +54,9 @@ int64_t attention_up(int64_t n, int64_t step);   /* rounded up */
 double attention_scale(double scale, int64_t d); /* 0: the default */
 int64_t attention_half(int64_t d, int64_t rows); /* queries that a vector core has */
 
-/* Tiles of as many keys as there are, 512 at most, and as many rows of them at a time as UB holds,
- * of `pitch` elements at least. 0 if none fits. */
-int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys);
+/* Tiles of as many keys as there are, `most` at most, and as many rows of them at a time as UB
+ * holds, of `pitch` elements at least. 0 if none fits. */
+enum { ATTENTION_MOST_KEYS = 512 };
+int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys, int64_t most);
 
 #endif

@@ -151,7 +151,7 @@ tg_status attention_backward(tg_ctx *ctx, const attention_problem *a)
     if (a->d == 0 || a->batches * a->heads == 0 || a->queries + a->keys == 0)
         return TG_OK;
     ASCEND_TRY(begin(&plan, &p, BACKWARD));
-    if (!attention_choose(&plan, p.half, 0, a->keys))
+    if (!attention_choose(&plan, p.half, 0, a->keys, ATTENTION_MOST_KEYS))
         return ascend_choose(&plan); /* which says what there is no room for */
     p.tile = plan.layout.tile_columns;
     p.cores = plan.problem.cores / 2;

@@ -41,7 +41,7 @@ enum {
     X(I64, work_block)                                                                        \
     X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                                   \
     X(BUFFER, p, .to = TG_UB_LAST, .copies = 2)                                               \
-    X(BUFFER, folded, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)                       \
+    X(BUFFER, folded, .per = TG_UB_ROW, .bytes = 512, .to = TG_UB_LAST)                       \
     X(BUFFER, piece, .per = TG_UB_FIXED, .bytes = FLASH_PIECE, .to = TG_UB_LAST, .copies = 2, \
       .bank = TG_UB_BANK_HIGH)                                                                \
     X(BUFFER, sums, .per = TG_UB_FIXED, .bytes = 4 * FLASH_SUMS * (ROWS), .to = TG_UB_LAST,   \

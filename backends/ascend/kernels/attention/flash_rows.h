@@ -59,15 +59,21 @@ static inline __aicore__ __ubuf__ float *flash_values(__ubuf__ float *values, __
     return values;
 }
 
-/* top[r] = the largest of row r; folded: scratch of 64 floats a row. ASC_THEN()
- * stands behind it. */
+/* top[r] = the largest of row r; folded: scratch of 64 floats a row, or 128 where rows are longer
+ * than 512, which is half of the longest. ASC_THEN() stands behind it. */
 static inline __aicore__ void flash_largest(__ubuf__ float *top, __ubuf__ float *folded,
                                             __ubuf__ float *s, int64_t rows, int64_t width)
 {
     const int64_t blocks = width / ASC_LANES;
     asc_datablock_reduce_max(folded, s, (uint32_t)(rows * width));
     ASC_THEN();
-    asc_set_vector_mask(0, (uint64_t)-1 >> (64 - 8 * blocks));
+    if (blocks > 8) {
+        asc_set_vector_mask(0, (uint64_t)-1 >> (128 - 8 * blocks));
+        asc_max(folded, folded, folded + ASC_LANES, (uint8_t)rows, 1, 1, 1, (uint8_t)blocks,
+                (uint8_t)blocks, (uint8_t)blocks);
+        ASC_THEN();
+    }
+    asc_set_vector_mask(0, (uint64_t)-1 >> (64 - 8 * asc_min_of(blocks, 8)));
     asc_repeat_reduce_max_only_value(top, folded, (uint8_t)rows, 1, 1, (uint16_t)blocks);
     FLASH_ALL_LANES();
     ASC_THEN();
