@@ -37,14 +37,24 @@ static inline ascend_memory mhc_floats(const float *at, int64_t n)
     return (ascend_memory){at, (size_t)n * sizeof(float)};
 }
 
-/* Tokens of a chunk, whose numbers in f32 L2 holds. */
-int64_t mhc_chunk_of(const mhc_tokens *k);
+/* Tokens of a chunk, of each of whose numbers `size` bytes are half of the L2 that the plan's device
+ * has. */
+int64_t mhc_chunk_of(const ascend_plan *plan, const mhc_tokens *k, int64_t size);
 
-/* to [tokens, columns] = x by, of phi; or, `back`, to [width, columns] = x^T by, of a number for
- * each token and column; add: + what is there. `by` is of the type of x or, if that is not f32,
- * may be f32. */
-tg_status mhc_multiply(tg_ctx *ctx, const mhc_tokens *k, const tg_tensor *x, const void *by,
-                       int by_type, float *to, int back, int add);
+/* Of tokens [first, first + count) of x: to [count, columns] = x by, of phi; or, `back`,
+ * to [width, columns] = x^T by, of so many numbers of each of these tokens. add: + what is there.
+ * `by` is of the type of x or, if that is not f32, may be f32. */
+typedef struct mhc_products {
+    const tg_tensor *x;
+    int64_t first, count;
+    const void *by;
+    int by_type;
+    int64_t columns;
+    float *to;
+    int back, add;
+    int64_t chunk; /* tokens that are widened at a time, if any are */
+} mhc_products;
+tg_status mhc_multiply(tg_ctx *ctx, const mhc_tokens *k, const mhc_products *p);
 
 /* The planner's entry of a kernel on tiles of tokens, of which one instruction takes 255. */
 #define MHC_LINES_KERNEL(kernel)                                                 \

@@ -39,7 +39,7 @@ const tg_tensor *mhc_rows_at(mhc_matrix *m, const mhc_tokens *k, const tg_tensor
                              int64_t segments, int64_t first, int64_t count)
 {
     const tg_rows rows = tg_rows_of(t);
-    const int64_t stride = segments == 1 ? k->width : rows.stride,
+    const int64_t stride = segments == k->streams ? rows.stride : k->width,
                   bytes = first * segments * stride * (int64_t)tg_type_size(rows.type);
     return mhc_matrix_at(m, t, rows.data + bytes, rows.type, count * segments, k->width / segments,
                          stride);
@@ -55,83 +55,81 @@ tg_status mhc_take(tg_ctx *ctx, int64_t n, float **memory)
 
 /* ---- products ---- */
 
-int64_t mhc_chunk_of(const mhc_tokens *k)
+int64_t mhc_chunk_of(const ascend_plan *plan, const mhc_tokens *k, int64_t size)
 {
-    enum { CHUNK = 32 << 20 };
-    const int64_t fit = CHUNK / (k->width * (int64_t)sizeof(float)) / 16 * 16;
-    return fit < 16 ? 16 : fit;
+    const tg_npu_chip *chip = tg_npu_chip_find(plan->runtime->info()->soc);
+    const int64_t fit = chip ? chip->l2_bytes / 2 / (k->width * size) / 16 * 16 : 0,
+                  most = fit < 16 ? 16 : fit;
+    return most < k->tokens ? most : k->tokens;
 }
 
-/* Tokens as an operand of products: a matrix a segment, each with some of phi's rows. */
+/* Tokens as an operand: a matrix a segment, each with some of the rows of phi. */
 typedef struct operand {
-    const void *at;
+    const char *at;
     int type;
     int64_t segments, stride; /* of a segment's rows */
     int64_t next;             /* bytes from a segment to the next */
 } operand;
 
-static operand operand_of(const mhc_tokens *k, const tg_tensor *x)
+static operand operand_of(const mhc_tokens *k, const mhc_products *p)
 {
-    const int64_t stride = k->segments == 1 ? k->width : k->x.stride;
-    return (operand){k->x.data, k->x.type, k->segments, k->segments * stride,
-                     stride * (int64_t)tg_type_size(tg_type_of(x))};
+    const int64_t stride = k->segments == k->streams ? k->x.stride : k->width,
+                  size = (int64_t)tg_type_size(k->x.type);
+    return (operand){k->x.data + p->first * k->segments * stride * size, k->x.type, k->segments,
+                     k->segments * stride, stride * size};
 }
 
-/* sums [tokens, columns] = x phi; or, `back`, dphi = x^T z, f32: add: + what is there. */
-static tg_status multiply(tg_ctx *ctx, const mhc_tokens *k, const tg_tensor *where,
-                          const operand *o, int64_t count, const void *by, float *to, int back,
-                          int add)
+/* A product a segment. */
+static tg_status multiply(tg_ctx *ctx, const mhc_tokens *k, const mhc_products *p, const operand *o)
 {
-    const int64_t n = k->width / o->segments, size = (int64_t)tg_type_size(o->type);
+    const int64_t n = k->width / o->segments, columns = p->columns,
+                  size = (int64_t)tg_type_size(o->type);
     for (int64_t s = 0; s < o->segments; s++) {
         mhc_matrix a, b, c;
-        const int64_t row = s * n * k->columns; /* of phi */
-        const tg_tensor *x = mhc_matrix_at(&a, where, (const char *)o->at + s * o->next, o->type,
-                                           count, n, o->stride);
+        const int64_t rows = s * n * columns;
+        const char *by = (const char *)p->by + (p->back ? 0 : rows * size);
+        float *to = p->to + (p->back ? rows : 0);
         const tg_gemm_args args = {
-            .a = x,
-            .b = back ? mhc_matrix_at(&b, where, by, o->type, count, k->columns, k->columns)
-                      : mhc_matrix_at(&b, where, (const char *)by + row * size, o->type, n,
-                                      k->columns, k->columns),
-            .c = back ? mhc_matrix_at(&c, where, to + row, TG_F32, n, k->columns, k->columns)
-                      : mhc_matrix_at(&c, where, to, TG_F32, count, k->columns, k->columns),
-            .trans_a = back,
+            .a = mhc_matrix_at(&a, p->x, o->at + s * o->next, o->type, p->count, n, o->stride),
+            .b = mhc_matrix_at(&b, p->x, by, o->type, p->back ? p->count : n, columns, columns),
+            .c = mhc_matrix_at(&c, p->x, to, TG_F32, p->back ? n : p->count, columns, columns),
+            .trans_a = p->back,
             .alpha = 1,
-            .beta = add || (!back && s > 0)};
+            .beta = p->add || (!p->back && s > 0)};
         ASCEND_TRY(ascend_gemm(ctx, &args));
     }
     return TG_OK;
 }
 
-/* The same of x in f32, chunk by chunk. by: in f32, of phi or, `back`, of all tokens. */
-static tg_status multiply_wide(tg_ctx *ctx, const mhc_tokens *k, const tg_tensor *x,
-                               const float *by, float *to, int back, int add)
+/* Of x in f32, chunk by chunk. */
+static tg_status multiply_wide(tg_ctx *ctx, const mhc_tokens *k, const mhc_products *p)
 {
-    const int64_t most = mhc_chunk_of(k), chunk = most < k->tokens ? most : k->tokens;
+    const int64_t chunk = p->chunk, n = k->width / k->segments;
     float *wide;
     ASCEND_TRY(mhc_take(ctx, chunk * k->width, &wide));
-    const operand o = {wide, TG_F32, 1, k->width, 0};
-    for (int64_t first = 0; first < k->tokens; first += chunk) {
-        const int64_t count = k->tokens - first < chunk ? k->tokens - first : chunk;
-        const int64_t at = first * k->columns;
+    const operand o = {(const char *)wide, TG_F32, 1, k->width, 0};
+    for (int64_t first = 0; first < p->count; first += chunk) {
+        mhc_products part = *p;
         mhc_matrix from, to_f32;
-        const tg_tensor *rows = mhc_rows_at(&from, k, x, k->segments, first, count);
-        const int64_t n = k->width / k->segments;
+        part.count = p->count - first < chunk ? p->count - first : chunk;
+        if (p->back)
+            part.by = (const float *)p->by + first * p->columns;
+        else
+            part.to = p->to + first * p->columns;
+        part.add = p->add || (p->back && first > 0);
         ASCEND_TRY(ascend_convert(
-            ctx, rows, mhc_matrix_at(&to_f32, x, wide, TG_F32, count * k->segments, n, n)));
-        ASCEND_TRY(multiply(ctx, k, x, &o, count, back ? by + at : by, back ? to : to + at, back,
-                            add || (back && first > 0)));
+            ctx, mhc_rows_at(&from, k, p->x, k->segments, p->first + first, part.count),
+            mhc_matrix_at(&to_f32, p->x, wide, TG_F32, part.count * k->segments, n, n)));
+        ASCEND_TRY(multiply(ctx, k, &part, &o));
     }
     return TG_OK;
 }
 
-tg_status mhc_multiply(tg_ctx *ctx, const mhc_tokens *k, const tg_tensor *x, const void *by,
-                       int by_type, float *to, int back, int add)
+tg_status mhc_multiply(tg_ctx *ctx, const mhc_tokens *k, const mhc_products *p)
 {
-    const operand o = operand_of(k, x);
-    if (by_type == o.type)
-        return multiply(ctx, k, x, &o, k->tokens, by, to, back, add);
-    return multiply_wide(ctx, k, x, by, to, back, add);
+    const operand o = operand_of(k, p);
+    return p->by_type == o.type || p->count == 0 ? multiply(ctx, k, p, &o)
+                                                 : multiply_wide(ctx, k, p);
 }
 
 /* ---- plans ---- */

@@ -20,30 +20,54 @@ static side *side_of(tg_ctx *ctx)
     return state ? state->side : NULL;
 }
 
-/* Products that are made beside other launches. */
+/* Products that are made beside other launches. The mix kernel has the type that is not named, of
+ * the product or of the other; if neither is, both are of it. */
+enum { ANY = -1 };
 static const struct twin {
     const char *product, *kernel;
-    int type;        /* of the kernel's data; the product's is the mix kernel's */
+    int product_type, type;
     double elements; /* that a vector core does in a cycle, about */
     ascend_kernel both;
 } twins[] = {
     {"gemm",
      "cross_entropy",
+     ANY,
      TG_F32,
      3.8,
      {"gemm_beside_cross_entropy", ASCEND_MIX_CORES, 0, NULL, __FILE__}},
     {"gemm",
      "softmax_jsd",
+     ANY,
      TG_F32,
      0.3,
      {"gemm_beside_softmax_jsd", ASCEND_MIX_CORES, 0, NULL, __FILE__}},
+    {"gemm",
+     "mhc_squares",
+     ANY,
+     ANY,
+     12,
+     {"gemm_beside_mhc_squares", ASCEND_MIX_CORES, 0, NULL, __FILE__}},
+    {"gemm",
+     "mhc_coeffs_dx",
+     TG_F32,
+     ANY,
+     8,
+     {"gemm_beside_mhc_coeffs_dx", ASCEND_MIX_CORES, 0, NULL, __FILE__}},
 };
+
+static int suits(const struct twin *twin, const ascend_ready *product, const ascend_ready *other)
+{
+    const int a = product->plan.type, b = other->plan.type;
+    return (twin->product_type == ANY || twin->product_type == a) &&
+           (twin->type == ANY || twin->type == b) &&
+           (twin->product_type != ANY || twin->type != ANY || a == b);
+}
 
 static const struct twin *twin_of(const ascend_ready *product, const ascend_ready *other)
 {
     for (int i = 0; i < ASCEND_COUNT(twins); i++)
         if (!strcmp(product->kernel->name, twins[i].product) &&
-            !strcmp(other->kernel->name, twins[i].kernel) && other->plan.type == twins[i].type &&
+            !strcmp(other->kernel->name, twins[i].kernel) && suits(&twins[i], product, other) &&
             product->plan.runtime == other->plan.runtime)
             return &twins[i];
     return NULL;
@@ -86,7 +110,7 @@ static tg_status make_both(tg_ctx *ctx, const struct twin *twin, const ascend_re
     const int64_t blocks = other->plan.layout.blocks, mixed = (blocks + 1) / 2,
                   cubes = product->plan.layout.blocks;
     both.kernel = &twin->both;
-    both.plan.type = product->plan.type;
+    both.plan.type = twin->product_type == ANY ? product->plan.type : other->plan.type;
     both.plan.layout.blocks = mixed > cubes ? mixed : cubes;
     *args = product->args;
     memcpy(args->list + args->n, other->args.list, (size_t)other->args.n * sizeof *args->list);

@@ -19,32 +19,34 @@ enum { GEMM_PACKETS = 3 };
  * tile_m x tile_n; `packet` elements of k come to L1 at a time, and consecutive tiles go down
  * `band` rows of tiles. There are `products` of such matrices, each `inner` of which lie _inner
  * elements apart; the first ones of these, _outer elements. */
-#define GEMM(X)         \
-    X(TENSOR, a, ASC_T) \
-    X(TENSOR, b, ASC_T) \
-    X(MEMORY, c, void)  \
-    X(I64, c_stride)    \
-    X(I64, c_split)     \
-    X(I64, c_type)      \
-    X(I64, m)           \
-    X(I64, n)           \
-    X(I64, k)           \
-    X(I64, a_turned)    \
-    X(I64, b_turned)    \
-    X(I64, add)         \
-    X(I64, tile_m)      \
-    X(I64, tile_n)      \
-    X(I64, k_share)     \
-    X(I64, splits)      \
-    X(I64, packet)      \
-    X(I64, band)        \
-    X(I64, products)    \
-    X(I64, inner)       \
-    X(I64, a_inner)     \
-    X(I64, a_outer)     \
-    X(I64, b_inner)     \
-    X(I64, b_outer)     \
-    X(I64, c_inner)     \
+#define GEMM(X) GEMM_OF(X, ASC_T)
+#define GEMM_F32(X) GEMM_OF(X, float)
+#define GEMM_OF(X, type) \
+    X(TENSOR, a, type)   \
+    X(TENSOR, b, type)   \
+    X(MEMORY, c, void)   \
+    X(I64, c_stride)     \
+    X(I64, c_split)      \
+    X(I64, c_type)       \
+    X(I64, m)            \
+    X(I64, n)            \
+    X(I64, k)            \
+    X(I64, a_turned)     \
+    X(I64, b_turned)     \
+    X(I64, add)          \
+    X(I64, tile_m)       \
+    X(I64, tile_n)       \
+    X(I64, k_share)      \
+    X(I64, splits)       \
+    X(I64, packet)       \
+    X(I64, band)         \
+    X(I64, products)     \
+    X(I64, inner)        \
+    X(I64, a_inner)      \
+    X(I64, a_outer)      \
+    X(I64, b_inner)      \
+    X(I64, b_outer)      \
+    X(I64, c_inner)      \
     X(I64, c_outer)
 
 #endif

@@ -100,4 +100,13 @@ static inline __aicore__ void gemm_end(void)
     asc_modes_clear();
 }
 
+/* The first block of other work that a vector core does beside a product, one of `cores`; those
+ * that take no part begin behind all. One of each cube core comes first: they do not share its way
+ * to memory then. */
+static inline __aicore__ int64_t gemm_beside_first(int64_t cores)
+{
+    const int64_t core = asc_get_sub_block_id() * asc_get_block_num() + asc_get_block_idx();
+    return core < cores ? core : INT64_MAX;
+}
+
 #endif

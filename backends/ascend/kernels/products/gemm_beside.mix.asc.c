@@ -7,13 +7,5 @@
 #include "losses/cross_entropy_ring.h"
 #include "losses/softmax_jsd.h"
 
-/* The first block of the loss that a vector core does, one of `cores`; those that take no part
- * begin behind all. One of each cube core comes first: they do not share its way to memory then. */
-static inline __aicore__ int64_t gemm_beside_first(int64_t cores)
-{
-    const int64_t core = asc_get_sub_block_id() * asc_get_block_num() + asc_get_block_idx();
-    return core < cores ? core : INT64_MAX;
-}
-
 #define ASC_TEMPLATE "products/gemm_beside.asc.h"
 #include "shared/asc_each_type.h"

@@ -7,19 +7,21 @@
 /* Tokens are taken in groups of eight, whose numbers of one kind are a line: 32 bytes. */
 enum { MHC_GROUP = 8 };
 
-/* Numbers of a token as memory has them, in whole blocks of 32 bytes: those of all columns behind
- * each other; or pre, post and res each in blocks of their own. */
+/* Numbers of a token as memory has them: those of all columns behind each other, in whole blocks of
+ * 32 bytes for types of 16 bits, too; or pre, post and res each in blocks of their own. */
 #define MHC_BLOCKS(numbers) (((numbers) + 7) / 8 * 8)
 #define MHC_COLUMNS(streams) ((streams) * ((streams) + 2))
-#define MHC_TOGETHER(streams) MHC_BLOCKS(MHC_COLUMNS(streams))
+#define MHC_TOGETHER(streams) ((MHC_COLUMNS(streams) + 15) / 16 * 16)
 #define MHC_APART(streams) (2 * MHC_BLOCKS(streams) + MHC_BLOCKS((streams) * (streams)))
 
-/* Lines of a tile: what it keeps of each group. divisions: how many it keeps the divisors of. */
+/* Lines of a tile: what it keeps of each group. divisions: how many it keeps the divisors of;
+ * columns: of z or of its parts. */
 #define MHC_FORWARD_LINES(streams) \
     (MHC_TOGETHER(streams) + 2 * MHC_COLUMNS(streams) + 2 * MHC_APART(streams) + (streams) + 10)
-#define MHC_BACKWARD_LINES(streams, divisions)                                   \
+#define MHC_BACKWARD_LINES(streams, divisions, columns)                          \
     (2 * MHC_TOGETHER(streams) + 5 * MHC_COLUMNS(streams) + MHC_APART(streams) + \
-     3 * (streams) * (streams) + (5 + (divisions)) * (streams) + 10)
+     3 * (streams) * (streams) + (5 + (divisions)) * (streams) + 10 +            \
+     ((columns) > MHC_COLUMNS(streams) ? MHC_TOGETHER(streams) / 2 * 5 : 0))
 
 /* squares[token] = the sum of squares of its row, which comes as `segments` rows of x. AT_ONCE
  * tokens are a task. sums: 256 lanes of each, and scratch for their sums. Steps: 0 copy in, 1
@@ -61,7 +63,8 @@ enum { MHC_SQUARES_AT_ONCE = 16 };
     X(F32, post_multiplier)                         \
     X(BUFFER, lines, .bytes = 4, .to = TG_UB_LAST)
 
-/* z: the gradient of the products with phi. pull: what x is multiplied with in dx. partials: each
+/* z: the gradient of the products with phi; parts: the same as sums of three bf16, of which each
+ * token has those of all columns behind each other, or NULL. pull: what x is multiplied with in dx. partials: each
  * block's sums of the gradients of bias, and in whole blocks behind them of the three alphas; or
  * NULL. */
 #define MHC_COEFFS_BACKWARD(X)                      \
@@ -75,6 +78,7 @@ enum { MHC_SQUARES_AT_ONCE = 16 };
     X(VECTOR, dh_post, float)                       \
     X(VECTOR, dh_res, float)                        \
     X(MEMORY, z, float)                             \
+    X(MEMORY, parts, bfloat16_t)                    \
     X(MEMORY, pull, float)                          \
     X(MEMORY, partials, float)                      \
     X(GRID, groups, width, tile_groups, tile_width) \
@@ -99,5 +103,18 @@ enum { MHC_SQUARES_AT_ONCE = 16 };
     X(BUFFER, p, .bytes = 4, .to = 2, .copies = 2, .bank = TG_UB_BANK_HIGH)                     \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
     X(BUFFER, dx, .from = 1, .to = 2, .copies = 2)
+
+/* dphi = the sum of `parts` numbers of each column, which lie in a row behind each other;
+ * accumulate: + dphi as it was. */
+#define MHC_COEFFS_DPHI(X)                                              \
+    X(MEMORY, sums, float)                                              \
+    X(TENSOR, dphi, ASC_T)                                              \
+    X(GRID, rows, columns, tile_rows, tile_columns)                     \
+    X(I64, parts)                                                       \
+    X(I64, accumulate)                                                  \
+    X(BUFFER, old, .to = TG_UB_LAST)                                    \
+    X(BUFFER, old32, .bytes = 4, .to = TG_UB_LAST, .when = TG_UB_16BIT) \
+    X(BUFFER, part, .bytes = 4, .to = TG_UB_LAST)                       \
+    X(BUFFER, sum, .bytes = 4, .to = TG_UB_LAST)
 
 #endif

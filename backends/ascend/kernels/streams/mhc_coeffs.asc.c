@@ -94,10 +94,11 @@ typedef struct mhc_backward {
     __ubuf__ uint32_t *to_lines, *to_matrix, *to_numbers;
     __ubuf__ float *numbers, *given, *rstd, *spread, *mix, *logits, *g, *product, *x, *sums,
         *weighed;
-    __ubuf__ float *pull, *by_bias, *by_alpha, *divisors;
+    __ubuf__ float *pull, *by_bias, *by_alpha, *wide, *divisors;
+    __ubuf__ bfloat16_t *narrow; /* where z is wanted in parts */
 } mhc_backward;
 
-static inline __aicore__ void mhc_backward_begin(mhc_backward *b)
+static inline __aicore__ void mhc_backward_begin(mhc_backward *b, int in_parts)
 {
     mhc_tile *t = &b->t;
     const int64_t columns = MHC_COLUMNS(t->streams), all = t->streams * t->streams;
@@ -120,6 +121,8 @@ static inline __aicore__ void mhc_backward_begin(mhc_backward *b)
     b->pull = mhc_take(t, 1);
     b->by_bias = mhc_take(t, columns);
     b->by_alpha = mhc_take(t, 3 * t->streams);
+    b->wide = mhc_take(t, in_parts ? t->together : 0);
+    b->narrow = (__ubuf__ bfloat16_t *)mhc_take(t, in_parts ? t->together / 2 * 3 : 0);
     b->divisors = t->free;
 }
 
@@ -202,6 +205,26 @@ static inline __aicore__ void mhc_z(const mhc_backward *b)
     ASC_THEN();
 }
 
+/* z of the tile, which has left and is used up, as sums of three bf16. */
+static inline __aicore__ void mhc_parts_out(const mhc_backward *b, __gm__ bfloat16_t *to,
+                                            int64_t first, int64_t count)
+{
+    const int64_t columns = MHC_COLUMNS(b->t.streams), n = b->t.together * b->t.groups * MHC_GROUP;
+    ASC_FENCE(PIPE_MTE3, PIPE_V);
+    for (int part = 0; part < 3; part++) {
+        asc_float2bfloat16_rn(b->narrow + part * n, b->numbers, (uint32_t)n);
+        ASC_THEN();
+        asc_bfloat162float(b->wide, b->narrow + part * n, (uint32_t)n);
+        ASC_THEN();
+        asc_sub(b->numbers, b->numbers, b->wide, (uint32_t)n);
+        ASC_THEN();
+    }
+    ASC_FENCE(PIPE_V, PIPE_MTE3);
+    for (int part = 0; part < 3; part++)
+        asc_copy_rows_out(to + (first * 3 + part) * columns, (uint64_t)(b->narrow + part * n),
+                          count, columns * 2, 3 * columns * 2, b->t.together * 2);
+}
+
 /* The block's sums: those of bias, and each alpha's in a block of its own. */
 static inline __aicore__ void mhc_partials_out(const mhc_backward *b, __gm__ float *to)
 {
@@ -236,7 +259,7 @@ ASC_KERNEL mhc_coeffs_backward_f32(ASC_PARAMS(MHC_COEFFS_BACKWARD))
     mhc_backward b;
     b.t = mhc_tile_of(streams, tile_groups, iterations, asc_f32(sinkhorn_eps), ASC_SCRATCH(lines));
     mhc_begin(&b.t, tile_width, alpha_pre, alpha_post, alpha_res, b.alpha);
-    mhc_backward_begin(&b);
+    mhc_backward_begin(&b, parts != 0);
     for (int64_t task = asc_get_block_idx(); task * tile_groups < groups;
          task += asc_get_block_num()) {
         const int64_t first = task * at_once, count = asc_min_of(at_once, tokens - first);
@@ -269,6 +292,8 @@ ASC_KERNEL mhc_coeffs_backward_f32(ASC_PARAMS(MHC_COEFFS_BACKWARD))
         ASC_FENCE(PIPE_V, PIPE_MTE3);
         mhc_out(z, b.numbers, first, count, columns, b.t.together);
         mhc_out(pull + first, b.pull, 0, 1, count, 0);
+        if (parts)
+            mhc_parts_out(&b, parts, first, count);
     }
     asc_sync();
     if (partials)
