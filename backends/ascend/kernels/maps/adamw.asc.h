@@ -43,24 +43,15 @@ ASC_KERNEL ASC_NAME(adamw)(ASC_PARAMS(ADAMW))
         ASC_HAS_FILLED(slot);
         __ubuf__ float *g =
             ASC_NAME(as_f32)(asc_place(grad_at_all, slot), ASC_SCRATCH(grad32), grad_f32, n);
+        __ubuf__ float *p = ASC_NAME(updated_as_f32)(narrow, ASC_UB(float, master_at, slot),
+                                                     master != 0, ASC_SCRATCH(param32), n);
 #if ASC_16BIT
-        __ubuf__ float *p = master ? ASC_UB(float, master_at, slot) : ASC_SCRATCH(param32);
-        if (!master)
-            ASC_WIDEN(p, narrow, n);
         ASC_THEN();
-#else
-        __ubuf__ float *p = master ? ASC_UB(float, master_at, slot) : narrow;
 #endif
         adamw_tile(p, ASC_UB(float, m_at, slot), ASC_UB(float, v_at, slot), g, ASC_SCRATCH(square),
                    &by, n);
         ASC_HAS_READ(slot);
-#if ASC_16BIT
-        ASC_NARROW(narrow, p, n);
-        ASC_THEN();
-#else
-        if (master)
-            asc_copy((__ubuf__ uint32_t *)narrow, (__ubuf__ uint32_t *)p, n);
-#endif
+        ASC_NAME(updated_out)(narrow, p, master != 0, n);
         ASC_HAS_WRITTEN(slot);
         ASC_STORE(ASC_T, param, 0, tile, param_at, slot);
         ASC_STORE(float, m, 0, tile, m_at, slot);

@@ -16,3 +16,29 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(as_f32)(uint64_t in, __ubuf__ 
     (void)n;
     return (__ubuf__ float *)in;
 }
+
+/* What is updated, as f32: the parameters' copy in f32 if they have one, and themselves else, which
+ * lie in `narrow`. ASC_THEN() is left to the caller. */
+static inline __aicore__ __ubuf__ float *ASC_NAME(updated_as_f32)(__ubuf__ ASC_T *narrow,
+                                                                  __ubuf__ float *master,
+                                                                  int copied, __ubuf__ float *wide,
+                                                                  uint32_t n)
+{
+    if (copied)
+        return master;
+    return ASC_NAME(as_f32)((uint64_t)narrow, wide, !ASC_16BIT, n);
+}
+
+/* The parameters in their own type, of what has been updated. */
+static inline __aicore__ void ASC_NAME(updated_out)(__ubuf__ ASC_T *narrow, __ubuf__ float *updated,
+                                                    int copied, uint32_t n)
+{
+#if ASC_16BIT
+    (void)copied;
+    ASC_NARROW(narrow, updated, n);
+    ASC_THEN();
+#else
+    if (copied)
+        asc_copy((__ubuf__ uint32_t *)narrow, (__ubuf__ uint32_t *)updated, n);
+#endif
+}

@@ -98,23 +98,12 @@ ASC_KERNEL ASC_NAME(muon_update)(ASC_PARAMS(MUON_UPDATE))
         ASC_HAS_FILLED(slot);
         __ubuf__ float *u =
             ASC_NAME(as_f32)(asc_place(update_at, slot), ASC_SCRATCH(update32), !ASC_16BIT, n);
-#if ASC_16BIT
-        __ubuf__ float *p = master ? ASC_UB(float, master_at, slot) : ASC_SCRATCH(param32);
-        if (!master)
-            ASC_WIDEN(p, narrow, n);
-#else
-        __ubuf__ float *p = master ? ASC_UB(float, master_at, slot) : narrow;
-#endif
+        __ubuf__ float *p = ASC_NAME(updated_as_f32)(narrow, ASC_UB(float, master_at, slot),
+                                                     master != 0, ASC_SCRATCH(param32), n);
         ASC_THEN();
         muon_update_tile(p, u, asc_f32(keep), asc_f32(rate), n);
         ASC_HAS_READ(slot);
-#if ASC_16BIT
-        ASC_NARROW(narrow, p, n);
-        ASC_THEN();
-#else
-        if (master)
-            asc_copy((__ubuf__ uint32_t *)narrow, (__ubuf__ uint32_t *)p, n);
-#endif
+        ASC_NAME(updated_out)(narrow, p, master != 0, n);
         ASC_HAS_WRITTEN(slot);
         ASC_STORE(ASC_T, param, 0, tile, param_at, slot);
         if (master)

@@ -27,10 +27,7 @@
     X(TENSOR, dgate, ASC_T) \
     X(TENSOR, dup, ASC_T)
 
-/* Steps: 0 copy in, 1 scale (and widen), 2 exponents, 3 derivatives, 4 quotients, 5 copy out. */
-#define SWIGLU_GRADIENT_STEPS(X)                                                                   \
-    X(F32, gate_multiplier)                                                                        \
-    X(F32, down_multiplier)                                                                        \
+#define SWIGLU_GRADIENT_BUFFERS(X)                                                                 \
     X(BUFFER, dy, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
     X(BUFFER, gate, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, up, .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH)                                   \
@@ -38,9 +35,15 @@
     X(BUFFER, dup, .from = 4, .to = 5, .copies = 2)                                                \
     X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)   \
     X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
-    X(BUFFER, up32, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
-    X(BUFFER, h, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH)                          \
-    X(BUFFER, k, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_LOW)                           \
+    X(BUFFER, up32, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)
+
+/* Steps: 0 copy in, 1 scale (and widen), 2 exponents, 3 derivatives, 4 quotients, 5 copy out. */
+#define SWIGLU_GRADIENT_STEPS(X)                                          \
+    X(F32, gate_multiplier)                                               \
+    X(F32, down_multiplier)                                               \
+    SWIGLU_GRADIENT_BUFFERS(X)                                            \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH) \
+    X(BUFFER, k, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_LOW)  \
     X(BUFFER, e, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_HIGH)
 
 #define SWIGLU_BACKWARD(X)                          \
@@ -49,13 +52,16 @@
     SWIGLU_GRADIENT_STEPS(X)
 
 /* With the forward's result. */
+#define SWIGLU_RESULT_BUFFERS(X)                  \
+    X(BUFFER, y, .from = 1, .to = 5, .copies = 2) \
+    X(BUFFER, result, .bytes = 4, .from = 1, .to = 5, .when = TG_UB_16BIT)
+
 #define SWIGLU_BACKWARD_Y(X)                        \
     SWIGLU_GRADIENTS(X)                             \
     X(TENSOR, y, ASC_T)                             \
     X(GRID, rows, columns, tile_rows, tile_columns) \
     SWIGLU_GRADIENT_STEPS(X)                        \
-    X(BUFFER, y, .from = 1, .to = 5, .copies = 2)   \
-    X(BUFFER, result, .bytes = 4, .from = 1, .to = 5, .when = TG_UB_16BIT)
+    SWIGLU_RESULT_BUFFERS(X)
 
 /* Of limits, alpha and an offset of up. */
 #define SWIGLU_LIMITS(X)    \
@@ -88,16 +94,9 @@
     X(BUFFER, c, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW)  \
     X(BUFFER, v, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH)
 
-#define SWIGLU_LIMITED_STEPS(X)                                                                    \
-    SWIGLU_LIMITS(X)                                                                               \
-    X(BUFFER, dy, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
-    X(BUFFER, gate, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
-    X(BUFFER, up, .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH)                                   \
-    X(BUFFER, dgate, .from = 4, .to = 5, .copies = 2)                                              \
-    X(BUFFER, dup, .from = 4, .to = 5, .copies = 2)                                                \
-    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)   \
-    X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
-    X(BUFFER, up32, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
+#define SWIGLU_LIMITED_STEPS(X) \
+    SWIGLU_LIMITS(X)            \
+    SWIGLU_GRADIENT_BUFFERS(X)  \
     SWIGLU_GRADIENT_SCRATCH(X)
 
 #define SWIGLU_BACKWARD_LIMITED(X)                  \
@@ -111,8 +110,7 @@
     X(TENSOR, y, ASC_T)                             \
     X(GRID, rows, columns, tile_rows, tile_columns) \
     SWIGLU_LIMITED_STEPS(X)                         \
-    X(BUFFER, y, .from = 1, .to = 5, .copies = 2)   \
-    X(BUFFER, result, .bytes = 4, .from = 1, .to = 5, .when = TG_UB_16BIT)
+    SWIGLU_RESULT_BUFFERS(X)
 
 /* Gate and up are neighbours in one tensor, and so are their gradients; y of the backward may be
  * NULL. The grid is that of y. */

@@ -69,14 +69,13 @@ ASC_KERNEL ASC_NAME(dyt_forward)(ASC_PARAMS(DYT_FORWARD))
     asc_pipeline_end();
 }
 
-ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
+/* What copies do not reach of the buffers that they fill, and what all tiles have alike. */
+static inline __aicore__ dyt_tile ASC_NAME(dyt_backward_begin)(ASC_PARAMS(DYT_BACKWARD))
 {
-    const int64_t strips = (columns + tile_columns - 1) / tile_columns;
     const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
     const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
     __ubuf__ float *parameters = ASC_SCRATCH(parameters), *lanes = ASC_SCRATCH(lanes);
     dyt_tile d = {0};
-    int slot = 0;
     d.by = ASC_SCRATCH(gamma);
     d.dg = dgammas ? ASC_SCRATCH(dgamma) : 0;
     d.db = dbetas ? ASC_SCRATCH(dbeta) : 0;
@@ -94,6 +93,60 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
     asc_duplicate(lanes, 0.0f, (uint32_t)(tile_rows * ASC_LANES));
     ASC_NAME(asc_parameters)(parameters, parameters + 8, alpha, alpha_f32, 1);
     d.alpha = parameters[0];
+    return d;
+}
+
+/* dx of a tile, and what it adds to the sums. */
+static inline __aicore__ void ASC_NAME(dyt_backward_rows)(dyt_tile *d, asc_tile tile, int slot,
+                                                          ASC_PARAMS(DYT_BACKWARD))
+{
+    ASC_MAY_FILL(slot);
+    ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, d->pitch);
+    ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, d->pitch);
+    ASC_HAS_FILLED(slot);
+    ASC_MAY_WRITE(slot);
+#if ASC_16BIT
+    const uint32_t n = (uint32_t)(d->rows * d->pitch);
+    __ubuf__ float *g = ASC_SCRATCH(dy32), *a = ASC_SCRATCH(x32);
+    d->t = ASC_SCRATCH(t);
+    ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), n);
+    ASC_WIDEN(a, ASC_UB(ASC_T, x_at, slot), n);
+    ASC_HAS_READ(slot);
+    ASC_THEN();
+#else
+    __ubuf__ float *g = ASC_UB(float, dy_at, slot), *a = ASC_UB(float, x_at, slot);
+    d->t = ASC_UB(float, dx_at, slot);
+#endif
+    dyt_backward_tile(d, d->t, g, a);
+#if ASC_16BIT
+    ASC_NARROW(ASC_UB(ASC_T, dx_at, slot), d->t, n);
+#else
+    ASC_HAS_READ(slot);
+#endif
+    ASC_HAS_WRITTEN(slot);
+    ASC_ROWS_OUT(ASC_T, dx, dx_stride, tile, dx_at, slot, d->pitch);
+    ASC_HAS_LEFT(slot);
+}
+
+/* This block's part of dalpha. */
+static inline __aicore__ void ASC_NAME(dyt_backward_alpha)(ASC_PARAMS(DYT_BACKWARD))
+{
+    __ubuf__ float *total = ASC_SCRATCH(parameters) + ASC_LANES;
+    __ubuf__ float *sum = ASC_SCRATCH(parameters) + 32;
+    asc_duplicate(total, 0.0f, ASC_LANES);
+    ASC_THEN();
+    asc_add_rows(total, ASC_SCRATCH(lanes), tile_rows, ASC_LANES);
+    ASC_THEN();
+    asc_repeat_reduce_sum(sum, total, ASC_LANES);
+    ASC_FENCE(PIPE_V, PIPE_MTE3);
+    asc_copy_ub2gm_align(dalphas + asc_get_block_idx() * DYT_PARTIAL, sum, 4);
+}
+
+ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
+{
+    const int64_t strips = (columns + tile_columns - 1) / tile_columns;
+    dyt_tile d = ASC_NAME(dyt_backward_begin)(ASC_NAMES(DYT_BACKWARD));
+    int slot = 0;
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2); /* the sums have left */
     for (int64_t task = asc_get_block_idx(); task < strips * groups; task += asc_get_block_num()) {
@@ -107,32 +160,7 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
         asc_duplicate(ASC_SCRATCH(dbeta), 0.0f, (uint32_t)d.pitch);
         for (; tile.row < end; tile.row += tile_rows, slot ^= 1) {
             d.rows = tile.rows = asc_min_of(tile_rows, end - tile.row);
-            ASC_MAY_FILL(slot);
-            ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, d.pitch);
-            ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, d.pitch);
-            ASC_HAS_FILLED(slot);
-            ASC_MAY_WRITE(slot);
-#if ASC_16BIT
-            const uint32_t n = (uint32_t)(d.rows * d.pitch);
-            __ubuf__ float *g = ASC_SCRATCH(dy32), *a = ASC_SCRATCH(x32);
-            d.t = ASC_SCRATCH(t);
-            ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), n);
-            ASC_WIDEN(a, ASC_UB(ASC_T, x_at, slot), n);
-            ASC_HAS_READ(slot);
-            ASC_THEN();
-#else
-            __ubuf__ float *g = ASC_UB(float, dy_at, slot), *a = ASC_UB(float, x_at, slot);
-            d.t = ASC_UB(float, dx_at, slot);
-#endif
-            dyt_backward_tile(&d, d.t, g, a);
-#if ASC_16BIT
-            ASC_NARROW(ASC_UB(ASC_T, dx_at, slot), d.t, n);
-#else
-            ASC_HAS_READ(slot);
-#endif
-            ASC_HAS_WRITTEN(slot);
-            ASC_ROWS_OUT(ASC_T, dx, dx_stride, tile, dx_at, slot, d.pitch);
-            ASC_HAS_LEFT(slot);
+            ASC_NAME(dyt_backward_rows)(&d, tile, slot, ASC_NAMES(DYT_BACKWARD));
         }
         ASC_FENCE(PIPE_V, PIPE_MTE3);
         const int64_t at = group * partials_stride + tile.column;
@@ -143,16 +171,8 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
         asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2);
     }
     asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID2);
-    if (dalphas) {
-        __ubuf__ float *total = parameters + ASC_LANES, *sum = parameters + 32;
-        asc_duplicate(total, 0.0f, ASC_LANES);
-        ASC_THEN();
-        asc_add_rows(total, lanes, tile_rows, ASC_LANES);
-        ASC_THEN();
-        asc_repeat_reduce_sum(sum, total, ASC_LANES);
-        ASC_FENCE(PIPE_V, PIPE_MTE3);
-        asc_copy_ub2gm_align(dalphas + asc_get_block_idx() * DYT_PARTIAL, sum, 4);
-    }
+    if (dalphas)
+        ASC_NAME(dyt_backward_alpha)(ASC_NAMES(DYT_BACKWARD));
     asc_pipeline_end();
 }
 

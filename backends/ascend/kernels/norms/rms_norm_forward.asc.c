@@ -32,5 +32,20 @@ static inline __aicore__ void rms_norm_add_squares(const asc_piece *p, __ubuf__ 
     rms_norm_add_part(p, stat, part, squares, eighth, rest);
 }
 
+/* Of the kernels with a gate or a scale: what a piece x adds to the numbers of its rows, which are
+ * there behind the last one. squares: scratch; it may be x. */
+static inline __aicore__ void rms_norm_piece_rstd(const asc_piece *p, __ubuf__ float *stat,
+                                                  __ubuf__ float *spread, __ubuf__ float *part,
+                                                  __ubuf__ float *x, __ubuf__ float *squares,
+                                                  __ubuf__ float *eighth, __ubuf__ float *rest,
+                                                  float mean, float eps)
+{
+    if (!p->sums)
+        return;
+    rms_norm_add_squares(p, stat, part, x, squares, eighth, rest);
+    if (p->last)
+        rms_norm_rstd(stat, spread, p->rows, mean, eps);
+}
+
 #define ASC_TEMPLATE "norms/rms_norm_forward.asc.h"
 #include "shared/asc_each_type.h"

@@ -194,6 +194,17 @@ ASC_NAME(rms_norm_forward_lines)(__ubuf__ float *x, __ubuf__ float *residual, __
      asc_f32(eps), columns, lanes)
 #include "shared/asc_short.asc.h"
 
+/* y of a piece leaves, and rstd with the first of its rows. */
+static inline __aicore__ void ASC_NAME(rms_norm_piece_out)(const asc_piece *p, __gm__ ASC_T *y,
+                                                           int64_t y_stride, int64_t y_at,
+                                                           __gm__ float *rstd, int64_t rstd_at)
+{
+    ASC_ROWS_OUT(ASC_T, y, y_stride, *p, y_at, p->slot, p->pitch);
+    if (rstd && p->first)
+        asc_copy_ub2gm_align(rstd + p->row, ASC_UB(float, rstd_at, p->turn),
+                             (uint32_t)(p->rows * 4));
+}
+
 #include "rms_norm_forward_gated.asc.h"
 #include "rms_norm_forward_modulated.asc.h"
 #include "rms_norm_forward_wide.asc.h"

@@ -44,11 +44,8 @@ ASC_STEP(rms_norm_gated_forward_tile, RMS_NORM_GATED_FORWARD)
 #endif
     if (early)
         ASC_HAS_READ(p->slot);
-    if (p->sums)
-        rms_norm_add_squares(p, stat, ASC_SCRATCH(part), from, p->writes ? q : from,
-                             ASC_SCRATCH(eighth), ASC_SCRATCH(rest));
-    if (p->sums && p->last)
-        rms_norm_rstd(stat, ASC_SCRATCH(spread), p->rows, asc_f32(mean), asc_f32(eps));
+    rms_norm_piece_rstd(p, stat, ASC_SCRATCH(spread), ASC_SCRATCH(part), from, p->writes ? q : from,
+                        ASC_SCRATCH(eighth), ASC_SCRATCH(rest), asc_f32(mean), asc_f32(eps));
     if (p->writes && !p->whole && weight)
         scale = ASC_NAME(asc_columns_piece)(scale, asc_place(weight_at, p->slot), weight_f32,
                                             asc_f32(offset), p->pitch);
@@ -72,10 +69,7 @@ ASC_STEP(rms_norm_gated_forward_tile, RMS_NORM_GATED_FORWARD)
 
 ASC_STEP(rms_norm_gated_forward_out, RMS_NORM_GATED_FORWARD)
 {
-    ASC_ROWS_OUT(ASC_T, y, y_stride, *p, y_at, p->slot, p->pitch);
-    if (rstd && p->first)
-        asc_copy_ub2gm_align(rstd + p->row, ASC_UB(float, rstd_at, p->turn),
-                             (uint32_t)(p->rows * 4));
+    ASC_NAME(rms_norm_piece_out)(p, y, y_stride, y_at, rstd, rstd_at);
 }
 
 #define ASC_PIPELINE(step) ASC_NAME(rms_norm_gated_forward##step)

@@ -4,20 +4,16 @@
 
 #include "rms_norm_pieces.args.h"
 
-/* Steps: 0 copy in, 1 widen, 2 squares, 3 sums, 4 normalise, 5 gate, 6 copy out. mean:
- * 1 / columns. For f32 the buffers copied into serve as x32 and z32, and q is y. Of pieces,
- * weight is as it lies in memory, and part the sum of one. */
+/* Steps: 0 copy in, 1 widen, 2 squares, 3 sums, 4 normalise, 5 gate, 6 copy out. For f32 the
+ * buffers copied into serve as x32 and z32, and q is y. Of pieces, weight is as it lies in memory,
+ * and part the sum of one. */
 #define RMS_NORM_GATED_FORWARD(X)                                                               \
     X(TENSOR, x, ASC_T)                                                                         \
     X(TENSOR, gate, ASC_T)                                                                      \
     X(VECTOR, weight, void)                                                                     \
     X(TENSOR, y, ASC_T)                                                                         \
     X(VECTOR, rstd, float)                                                                      \
-    X(I64, weight_f32)                                                                          \
-    X(F32, offset)                                                                              \
-    X(F32, mean)                                                                                \
-    X(F32, eps)                                                                                 \
-    X(GRID, rows, columns, tile_rows, tile_columns)                                             \
+    RMS_NORM_FORWARD_NUMBERS(X)                                                                 \
     X(BUFFER, x, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, gate, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW)                               \
     X(BUFFER, y, .from = 2, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                      \
@@ -27,9 +23,7 @@
     X(BUFFER, q, .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
     X(BUFFER, h, .bytes = 4, .from = 5, .to = 5, .bank = TG_UB_BANK_HIGH)                       \
     X(BUFFER, e, .bytes = 4, .from = 5, .to = 5, .bank = TG_UB_BANK_HIGH)                       \
-    X(BUFFER, spread, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)            \
-    X(BUFFER, eighth, .bytes = 4, .every = 8, .from = 3, .to = 3)                               \
-    X(BUFFER, rest, .bytes = 4, .every = 64, .from = 3, .to = 3)                                \
+    RMS_NORM_FORWARD_SUM_BUFFERS(X)                                                             \
     X(BUFFER, scale, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
     X(BUFFER, weight, .per = TG_UB_COLUMN, .bytes = 4, .to = 5, .copies = 2,                    \
       .bank = TG_UB_BANK_LOW, .when = RMS_NORM_PIECES)                                          \
@@ -49,10 +43,7 @@
     X(TENSOR, dgate, ASC_T)                                                                       \
     X(MEMORY, partials, float)                                                                    \
     X(I64, partials_stride)                                                                       \
-    X(I64, weight_f32)                                                                            \
-    X(F32, offset)                                                                                \
-    X(F32, mean)                                                                                  \
-    X(GRID, rows, columns, tile_rows, tile_columns)                                               \
+    RMS_NORM_BACKWARD_NUMBERS(X)                                                                  \
     X(BUFFER, dy, .to = 2, .copies = 2, .bank = TG_UB_BANK_LOW)                                   \
     X(BUFFER, x, .to = 1, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
     X(BUFFER, gate, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW)                                 \
@@ -69,10 +60,7 @@
     X(BUFFER, p, .bytes = 4, .from = 3, .to = 5, .bank = TG_UB_BANK_HIGH)                         \
     X(BUFFER, dweight, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW, \
       .when = RMS_NORM_WHOLE)                                                                     \
-    X(BUFFER, rstds, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)               \
-    X(BUFFER, factors, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)             \
-    X(BUFFER, eighth, .bytes = 4, .every = 8, .from = 4, .to = 4)                                 \
-    X(BUFFER, rest, .bytes = 4, .every = 64, .from = 4, .to = 4)                                  \
+    RMS_NORM_BACKWARD_SUM_BUFFERS(X)                                                              \
     X(BUFFER, scale, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)  \
     X(BUFFER, sums, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                               \
     X(BUFFER, weight, .per = TG_UB_COLUMN, .bytes = 4, .to = 5, .copies = 2,                      \

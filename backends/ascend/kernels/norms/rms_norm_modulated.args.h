@@ -5,10 +5,10 @@
 
 #include "rms_norm_pieces.args.h"
 
-/* A tile's rows are of one group, which has `height`. mean: 1 / columns. Steps: 0 copy in, 1
- * widen, 2 squares, 3 sums, 4 normalise, 5 scale and shift, 6 copy out. For f32 x32 is x, and q is
- * y. factor: weight (1 + scale). staged: scale and shift, and of pieces the weight behind them;
- * part: the sum of a piece. */
+/* A tile's rows are of one group, which has `height`. Steps: 0 copy in, 1 widen, 2 squares, 3 sums,
+ * 4 normalise, 5 scale and shift, 6 copy out. For f32 x32 is x, and q is y. factor: weight
+ * (1 + scale). staged: scale and shift, and of pieces the weight behind them; part: the sum of a
+ * piece. */
 #define RMS_NORM_MODULATED_FORWARD(X)                                                             \
     X(TENSOR, x, ASC_T)                                                                           \
     X(TENSOR, scale, void)                                                                        \
@@ -19,19 +19,13 @@
     X(I64, height)                                                                                \
     X(I64, scale_f32)                                                                             \
     X(I64, shift_f32)                                                                             \
-    X(I64, weight_f32)                                                                            \
-    X(F32, offset)                                                                                \
-    X(F32, mean)                                                                                  \
-    X(F32, eps)                                                                                   \
-    X(GRID, rows, columns, tile_rows, tile_columns)                                               \
+    RMS_NORM_FORWARD_NUMBERS(X)                                                                   \
     X(BUFFER, x, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
     X(BUFFER, y, .from = 2, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                        \
     X(BUFFER, rstd, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                  \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)   \
     X(BUFFER, q, .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)    \
-    X(BUFFER, spread, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)              \
-    X(BUFFER, eighth, .bytes = 4, .every = 8, .from = 3, .to = 3)                                 \
-    X(BUFFER, rest, .bytes = 4, .every = 64, .from = 3, .to = 3)                                  \
+    RMS_NORM_FORWARD_SUM_BUFFERS(X)                                                               \
     X(BUFFER, weight32, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                        \
     X(BUFFER, staged, .per = TG_UB_COLUMN, .bytes = 8, .to = TG_UB_LAST, .when = RMS_NORM_WHOLE)  \
     X(BUFFER, factor, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)  \
@@ -56,10 +50,7 @@
     X(I64, sums_stride)                                                                            \
     X(I64, height)                                                                                 \
     X(I64, scale_f32)                                                                              \
-    X(I64, weight_f32)                                                                             \
-    X(F32, offset)                                                                                 \
-    X(F32, mean)                                                                                   \
-    X(GRID, rows, columns, tile_rows, tile_columns)                                                \
+    RMS_NORM_BACKWARD_NUMBERS(X)                                                                   \
     X(BUFFER, dy, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
     X(BUFFER, x, .to = 1, .copies = 2, .bank = TG_UB_BANK_LOW)                                     \
     X(BUFFER, dx, .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                        \
@@ -71,10 +62,7 @@
       .when = RMS_NORM_WHOLE)                                                                      \
     X(BUFFER, shifts, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH,  \
       .when = RMS_NORM_WHOLE)                                                                      \
-    X(BUFFER, rstds, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)                \
-    X(BUFFER, factors, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)              \
-    X(BUFFER, eighth, .bytes = 4, .every = 8, .from = 4, .to = 4)                                  \
-    X(BUFFER, rest, .bytes = 4, .every = 64, .from = 4, .to = 4)                                   \
+    RMS_NORM_BACKWARD_SUM_BUFFERS(X)                                                               \
     X(BUFFER, weight32, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                         \
     X(BUFFER, staged, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .when = RMS_NORM_WHOLE)   \
     X(BUFFER, factor, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)  \

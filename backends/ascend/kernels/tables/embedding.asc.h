@@ -76,6 +76,57 @@ static inline __aicore__ void EMBEDDING_ADD(__ubuf__ float *acc, __gm__ ASC_T *d
     ASC_THEN();
 }
 
+/* With accumulate: the rows of a tile that its records name come in, and stand in acc, too. Returns
+ * which those are. */
+static inline __aicore__ uint64_t ASC_NAME(embedding_take)(__ubuf__ float *acc,
+                                                           const embedding_chunk *own,
+                                                           asc_tile tile, int slot,
+                                                           ASC_PARAMS(EMBEDDING_BACKWARD))
+{
+    const int64_t out_at = size == 4 ? sum_at : dweight_at, pitch = asc_pitch(tile, sizeof(ASC_T));
+    uint64_t used = 0;
+    for (int64_t i = own->at; i < own->last; i++)
+        used |= (uint64_t)1 << (embedding_index(records[i]) - tile.row);
+    ASC_FENCE(PIPE_V, PIPE_MTE2);
+    embedding_rows(0, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot),
+                   pitch * size);
+    ASC_FENCE(PIPE_MTE2, PIPE_V);
+#if ASC_16BIT
+    /* EMBEDDING_ADD has a barrier before it touches acc. */
+    for (uint64_t left = size == 4 ? 0 : used; left; left &= left - 1)
+        ASC_WIDEN(acc + asc_ffs(left) * pitch, ASC_UB(ASC_T, out_at, slot) + asc_ffs(left) * pitch,
+                  (uint32_t)tile.columns);
+#else
+    (void)acc;
+#endif
+    return used;
+}
+
+/* The rows of a tile leave: all, or with accumulate those in use. */
+static inline __aicore__ void ASC_NAME(embedding_leave)(__ubuf__ float *acc, uint64_t used,
+                                                        asc_tile tile, int slot,
+                                                        ASC_PARAMS(EMBEDDING_BACKWARD))
+{
+    const int64_t out_at = size == 4 ? sum_at : dweight_at, pitch = asc_pitch(tile, sizeof(ASC_T));
+#if ASC_16BIT
+    if (size == 2) {
+        ASC_NARROW(ASC_UB(ASC_T, out_at, slot), acc, (uint32_t)(tile.rows * pitch));
+        ASC_THEN();
+    }
+#else
+    (void)acc;
+#endif
+    ASC_HAS_WRITTEN(slot);
+    if (accumulate)
+        embedding_rows(1, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot),
+                       pitch * size);
+    else
+        asc_copy_rows_out(dweight + (tile.row * dweight_stride + tile.column) * size,
+                          asc_place(out_at, slot), tile.rows, tile.columns * size,
+                          dweight_stride * size, pitch * size);
+    ASC_HAS_LEFT(slot);
+}
+
 /* A tile of the table: its rows summed up. If an element of dweight is of 4 bytes, acc is where
  * rows leave from; else they leave from `out`. With accumulate, rows in use come in first and leave
  * alone. Records come a chunk ahead, since S waits for them. */
@@ -83,7 +134,6 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const embedding_order order = embedding_order_of(tile_shift, owner_shift, tiles_each);
-    const int64_t out_at = size == 4 ? sum_at : dweight_at;
     int slot = 0, piece_slot = 0;
     asc_pipeline_begin();
     ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
@@ -96,31 +146,16 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
                       piece_slot);
     for (int64_t task = asc_get_block_idx(); task < grid.tasks; task += asc_get_block_num()) {
         const asc_tile tile = asc_tile_at(grid, task);
-        const int64_t pitch = asc_pitch(tile, sizeof(ASC_T));
         const embedding_chunk own = embedding_chunk_of(order, grid, ends, task);
         if (accumulate && own.at == own.last)
             continue;
-        __ubuf__ float *acc = size == 4 ? ASC_UB(float, out_at, slot) : ASC_UB(float, sum32_at, 0);
+        __ubuf__ float *acc = size == 4 ? ASC_UB(float, sum_at, slot) : ASC_SCRATCH(sum32);
         uint64_t used = ~(uint64_t)0 >> (64 - tile.rows);
         ASC_MAY_WRITE(slot);
-        asc_duplicate(acc, 0.0f, (uint32_t)(tile.rows * pitch));
+        asc_duplicate(acc, 0.0f, (uint32_t)(tile.rows * asc_pitch(tile, sizeof(ASC_T))));
         ASC_THEN();
-        if (accumulate) {
-            used = 0;
-            for (int64_t i = own.at; i < own.last; i++)
-                used |= (uint64_t)1 << (embedding_index(records[i]) - tile.row);
-            ASC_FENCE(PIPE_V, PIPE_MTE2);
-            embedding_rows(0, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot),
-                           pitch * size);
-            ASC_FENCE(PIPE_MTE2, PIPE_V);
-#if ASC_16BIT
-            /* EMBEDDING_ADD has a barrier before it touches acc. */
-            for (uint64_t left = size == 4 ? 0 : used; left; left &= left - 1)
-                ASC_WIDEN(acc + asc_ffs(left) * pitch,
-                          ASC_UB(ASC_T, out_at, slot) + asc_ffs(left) * pitch,
-                          (uint32_t)tile.columns);
-#endif
-        }
+        if (accumulate)
+            used = ASC_NAME(embedding_take)(acc, &own, tile, slot, ASC_NAMES(EMBEDDING_BACKWARD));
         for (int64_t at = own.at; at < own.last; at += tile_rows, piece_slot ^= 1) {
             embedding_next(&ahead, order, grid, ends);
             if (ahead.at < ahead.last)
@@ -131,21 +166,7 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
                           asc_min_of(tile_rows, own.last - at), tile, dy_at, dy32_at, piece_slot);
             ASC_NOTIFY(PIPE_S, PIPE_MTE2, piece_slot);
         }
-#if ASC_16BIT
-        if (size == 2) {
-            ASC_NARROW(ASC_UB(ASC_T, out_at, slot), acc, (uint32_t)(tile.rows * pitch));
-            ASC_THEN();
-        }
-#endif
-        ASC_HAS_WRITTEN(slot);
-        if (accumulate)
-            embedding_rows(1, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot),
-                           pitch * size);
-        else
-            asc_copy_rows_out(dweight + (tile.row * dweight_stride + tile.column) * size,
-                              asc_place(out_at, slot), tile.rows, tile.columns * size,
-                              dweight_stride * size, pitch * size);
-        ASC_HAS_LEFT(slot);
+        ASC_NAME(embedding_leave)(acc, used, tile, slot, ASC_NAMES(EMBEDDING_BACKWARD));
         slot ^= 1;
     }
     ASC_SLOTS(asc_sync_wait, PIPE_S, PIPE_MTE2);
