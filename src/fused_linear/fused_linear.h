@@ -49,6 +49,12 @@ typedef struct fused_linear {
     float *sum_weight, *sum_bias;
 } fused_linear;
 
+/* What a composition has of these in its own arguments; and of a bias. */
+#define FUSED_LINEAR_GIVEN(f)                                                   \
+    .x = (f)->x, .weight = (f)->weight, .dx = (f)->dx, .dweight = (f)->dweight, \
+    .accumulate = (f)->accumulate
+#define FUSED_LINEAR_BIAS(f) .bias = (f)->bias, .dbias = (f)->dbias
+
 /* Some rows, all of one chunk. */
 typedef struct fused_linear_rows {
     int64_t first, rows;

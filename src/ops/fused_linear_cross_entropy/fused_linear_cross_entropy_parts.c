@@ -63,16 +63,11 @@ static tg_status run(tg_ctx *ctx, const flce *f)
 {
     const int each = f->reduction == TG_NONE;
     run_state s = {.l = {.ctx = ctx,
-                         .x = f->x,
-                         .weight = f->weight,
-                         .bias = f->bias,
+                         FUSED_LINEAR_GIVEN(f),
+                         FUSED_LINEAR_BIAS(f),
                          .logit_scale = 1 / f->temperature,
-                         .dx = f->dx,
-                         .dweight = f->dweight,
-                         .dbias = f->dbias,
                          .results = {each ? NULL : f->loss, each ? NULL : f->z_loss,
                                      each ? NULL : f->accuracy},
-                         .accumulate = f->accumulate,
                          .dloss = f->dloss,
                          .split = 1},
                    .f = f};

@@ -56,15 +56,11 @@ static double scale_of(const run_state *s)
 static tg_status run(tg_ctx *ctx, const fljsd *f)
 {
     run_state s = {.l = {.ctx = ctx,
-                         .x = f->x,
-                         .weight = f->weight,
+                         FUSED_LINEAR_GIVEN(f),
                          .teacher_x = f->teacher_x,
                          .teacher_weight = f->teacher_weight,
                          .logit_scale = 1,
-                         .dx = f->dx,
-                         .dweight = f->dweight,
                          .results = {f->loss},
-                         .accumulate = f->accumulate,
                          .dloss = f->dloss,
                          .split = 4},
                    .f = f};

@@ -63,15 +63,10 @@ static double largest_sum(const tg_tensor *target)
 static tg_status run(tg_ctx *ctx, const flkl *f)
 {
     run_state s = {.l = {.ctx = ctx,
-                         .x = f->x,
-                         .weight = f->weight,
-                         .bias = f->bias,
+                         FUSED_LINEAR_GIVEN(f),
+                         FUSED_LINEAR_BIAS(f),
                          .logit_scale = 1 / f->temperature,
-                         .dx = f->dx,
-                         .dweight = f->dweight,
-                         .dbias = f->dbias,
                          .results = {f->loss},
-                         .accumulate = f->accumulate,
                          .dloss = f->dloss,
                          .split = 2},
                    .f = f,

@@ -65,16 +65,11 @@ static run_state begin(tg_ctx *ctx, const fllogp *f)
 {
     const double folded = f->c.mean_logits || f->logits ? 1 : f->c.temperature;
     return (run_state){.l = {.ctx = ctx,
-                             .x = f->x,
-                             .weight = f->weight,
-                             .bias = f->bias,
+                             FUSED_LINEAR_GIVEN(f),
+                             FUSED_LINEAR_BIAS(f),
                              .logit_scale = f->logit_scale / folded,
                              .logits = f->logits,
                              .known = f->known,
-                             .dx = f->dx,
-                             .dweight = f->dweight,
-                             .dbias = f->dbias,
-                             .accumulate = f->accumulate,
                              .split = 1},
                        .f = f,
                        .rows = tg_numel(f->c.target),
