@@ -12,7 +12,7 @@ log=$build/liger/tests.txt
 
 # Tensors of a gigabyte come and go, and the system clears their memory page by page, half of all time, unless pages are large ones.
 export THP_MEM_ALLOC_ENABLE=1
-[ $# -gt 0 ] || set -- -n 2 test/ops test/transformers test/chunked_loss
+[ $# -gt 0 ] || set -- -n 2 test/ops test/transformers test/chunked_loss test/megatron test/cute/test_fused_linear_scaled_cross_entropy_tp.py
 [ "$long" = 1 ] || set -- --left-out "$here/long.txt" "$@"
 cd "$sources"
 status=0

@@ -26,6 +26,7 @@ def liger_calls():
         "MHCPostRes": lambda x: (x.view(3, 2, 8), normal(3, 8), normal(3, 2), normal(3, 2, 2)),
         "DyT": lambda x: (x, normal(1), normal(8), normal(8)), "PolyNorm": lambda x: (x, normal(3), normal(1)),
         "Softmax": lambda x: (x,), "Sparsemax": lambda x: (x, -1), "CrossEntropy": lambda x: (x, ids, None),
+        "VocabParallelCE": lambda x: (x.view(3, 2, 8), ids.view(3, 2), None, -100, 0.1, "megatron", "global"),
         "FusedLinearCrossEntropy": lambda x: (x, normal(11, 8), ids),
         "FusedLinearScaledCrossEntropy": lambda x: (x, normal(11, 8), ids),
         "ModulatedRMSNorm": lambda x: (x, normal(8), normal(2, 8), normal(2, 8), 1e-6),

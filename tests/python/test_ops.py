@@ -13,6 +13,7 @@ import torch
 
 import tigon
 from tigon import ops
+from tigon._imports import when_loaded
 from tigon._outputs import SCHEMA
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -306,3 +307,15 @@ def test_random_calls_do_not_crash():
 
 def test_the_check():
     tigon.check()
+
+
+def test_two_wait_for_a_module(tmp_path, monkeypatch):
+    """What is to be done once a module is loaded is done for all who ask."""
+    (tmp_path / "awaited.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = []
+    for i in range(2):
+        when_loaded("awaited", lambda i=i: done.append(i))
+    import awaited  # noqa: F401
+
+    assert sorted(done) == [0, 1]

@@ -1,7 +1,7 @@
 """What is done once a module is loaded, which a program may never do."""
 import contextlib
 import sys
-from importlib.machinery import PathFinder
+from importlib.util import find_spec
 
 
 class _Finder:
@@ -14,7 +14,7 @@ class _Finder:
         if name != self.name:
             return None
         sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(name, path, target)
+        spec = find_spec(name)  # by the others, of which one may wait for the same module
         if spec:
             load = spec.loader.exec_module
 

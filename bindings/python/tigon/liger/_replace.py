@@ -10,6 +10,13 @@ NAME = "tigon"
 DEVICES = tuple(KEYS)
 VARIABLE = "LIGER_KERNEL_IMPL"  # the implementation that a user wants, which Liger reads when it is imported and at each call
 
+# Packages of Liger of which Tigon has what tigon.liger's of the same name exports, and the modules that load all of it.
+PACKAGES = {
+    "ops": (),
+    "chunked_loss": ("liger_kernel.chunked_loss", "liger_kernel.chunked_loss.functional"),
+    "megatron": ("liger_kernel.megatron",),
+}
+
 _swapped = {}  # (package, name): Liger's object, or None, while Tigon's is in its place
 _added = set()  # names that liger_kernel.ops itself does not have
 
@@ -18,8 +25,8 @@ def apply(submodules=False):
     """Puts Tigon's operators in the place of liger_kernel's.
 
     What is imported from liger_kernel.ops, and from everything that stands on it, is Tigon's from then on, wherever the export list
-    tigon.liger.ops.__all__ names it; what it does not name stays Liger's. So are the losses of liger_kernel.chunked_loss, by the list of
-    tigon.liger.chunked_loss. Modules of Liger that are loaded already follow. With submodules=True the modules liger_kernel.ops.<family>
+    tigon.liger.ops.__all__ names it; what it does not name stays Liger's. So are the losses of liger_kernel.chunked_loss and what
+    liger_kernel.megatron has, by the lists of tigon.liger.chunked_loss and tigon.liger.megatron. Modules of Liger that are loaded already follow. With submodules=True the modules liger_kernel.ops.<family>
     are Tigon's too, which Liger's own registry leaves alone.
     """
     with choice_set_aside():
@@ -51,10 +58,11 @@ def undo():
 
 
 def implementations():
-    """What runs under each public name of liger_kernel.ops and liger_kernel.chunked_loss, which has some of the same: the module of its
+    """What runs under each public name of liger_kernel's ops, chunked_loss, which has some of the same, and megatron: the module of its
     implementation."""
     names = {}
-    for (package, name), value in {**_exported(), **_public("ops"), **_public("chunked_loss")}.items():
+    public = {key: value for package in PACKAGES for key, value in _public(package).items()}
+    for (package, name), value in {**_exported(), **public}.items():
         if package != "ops" and ("ops", name) in _exported():
             name = f"{package}.{name}"
         names[name] = _module_of(value)
@@ -63,9 +71,8 @@ def implementations():
 
 def _exported():
     """{(package of Liger, name): Tigon's object}"""
-    from tigon.liger import chunked_loss, ops
-
-    return {(m.__name__.rpartition(".")[2], name): getattr(m, name) for m in (ops, chunked_loss) for name in m.__all__}
+    modules = {package: importlib.import_module(f"tigon.liger.{package}") for package in PACKAGES}
+    return {(package, name): getattr(module, name) for package, module in modules.items() for name in module.__all__}
 
 
 def _public(package):
@@ -91,7 +98,7 @@ def status():
 def _original(liger, package, name, value):
     """Liger's object of that name: from liger_kernel.ops, or from its module of the same family; None if it has none."""
     if package != "ops":
-        return _chunked_original(name)
+        return _original_in(package, name)
     if hasattr(liger, name):
         return getattr(liger, name)
     family = value.__module__.rpartition(".")[2]
@@ -101,15 +108,15 @@ def _original(liger, package, name, value):
         return None
 
 
-def _chunked_original(name):
-    """Liger's object of that name, from where it is among the losses; None if it has none, or no such losses."""
+def _original_in(package, name):
+    """Liger's object of that name, from where it is in a package beside ops; None if it has none, or no such package."""
     try:
-        for module in ("liger_kernel.chunked_loss", "liger_kernel.chunked_loss.functional"):
+        for module in PACKAGES[package]:
             importlib.import_module(module)
     except ImportError:
         return None
-    losses = (vars(m) for n, m in list(sys.modules.items()) if n.startswith("liger_kernel.chunked_loss"))
-    return next((found[name] for found in losses if name in found), None)
+    modules = (vars(m) for n, m in list(sys.modules.items()) if n.startswith(f"liger_kernel.{package}"))
+    return next((found[name] for found in modules if name in found), None)
 
 
 def choice():

@@ -56,7 +56,17 @@ FAMILIES = {
         "liger_fused_linear_kl_div(student_input, student_weight, target, shift_labels=None, reduction='batchmean', ignore_index=-100,"
         " temperature=1.0, eps=1e-10, accum_dtype=None)",
     ),
-    "fused_linear_scaled_cross_entropy": Family("LigerFusedLinearScaledCrossEntropyFunction"),
+    "fused_linear_scaled_cross_entropy": Family(
+        "LigerFusedLinearScaledCrossEntropyFunction LigerFusedLinearScaledCrossEntropyTPFunction",
+        beside=(
+            (
+                "liger_fused_linear_scaled_cross_entropy_tp(input, weight, target, tp_group, temperature=1.0, ignore_index=-100,"
+                " tiles_per_reduce=1, return_entropy=False)",
+                "ops.LigerFusedLinearScaledCrossEntropyTPFunction.apply(input, weight, target, tp_group, temperature, ignore_index,"
+                " tiles_per_reduce, return_entropy)",
+            ),
+        ),
+    ),
     "fused_moe": Family("LigerFusedMoEFunction"),
     "fused_neighborhood_attention": Family(
         "LigerFusedNeighborhoodAttentionFunction",
@@ -132,6 +142,7 @@ FAMILIES = {
     "tvd": Family(
         "LigerTVDLossFunction", "liger_tvd(input, target, shift_labels=None, reduction='mean', ignore_index=-100)"
     ),
+    "vocab_parallel_cross_entropy": Family("LigerVocabParallelCEFunction"),
 }
 
 

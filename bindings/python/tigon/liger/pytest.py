@@ -1,7 +1,9 @@
-"""Liger-Kernel's own tests on Tigon, on a machine without a GPU: pytest -p tigon.liger.pytest test/ops test/transformers test/chunked_loss
+"""Liger-Kernel's own tests on Tigon, on a machine without a GPU:
+pytest -p tigon.liger.pytest test/ops test/transformers test/chunked_loss test/megatron
 
 Tigon's operators take the place of Liger's before any test is imported. Where Liger's tests ask for a GPU, the answer is for the CPU:
-it has bf16, and in tests that name the device cuda a tensor of that device lies in host memory.
+it has bf16, and in tests that name the device cuda a tensor of that device lies in host memory. Tests of several GPUs have a process for
+each, and gloo between them.
 """
 import contextlib
 import os
@@ -102,9 +104,14 @@ def _on_cpu(function):
     return lambda *args, **kwargs: function(*map(_cpu, args), **{name: _cpu(value) for name, value in kwargs.items()})
 
 
-# Files of test/transformers that name the device, as all of test/ops do; and those that ask whether it is there when they are imported.
-FOR_CUDA = ("test_selective_log_softmax_strides.py",)
-ASKING_AT_IMPORT = ("test_norm_lora_parity.py", "test_jsd_chunk_ignore_regression.py")
+# Files and folders of tests that name the device, and those that ask whether it is there when they are imported.
+FOR_CUDA = ("/test/ops/", "/test/megatron/", "/test_fused_linear_scaled_cross_entropy_tp.py", "/test_selective_log_softmax_strides.py")
+ASKING_AT_IMPORT = (*FOR_CUDA[1:3], "/test_norm_lora_parity.py", "/test_jsd_chunk_ignore_regression.py")
+GPUS = 4  # that tests of several are told of
+
+
+def _among(path, names):
+    return any(name in path.as_posix() for name in names)
 
 
 class CudaIsCpu(TorchFunctionMode):
@@ -140,20 +147,48 @@ def _answering(needed):
         return
     with pytest.MonkeyPatch.context() as patch, CudaIsCpu():
         patch.setattr(torch.cuda, "is_available", lambda: True)
+        patch.setattr(torch.cuda, "device_count", lambda: GPUS)
+        patch.setattr(torch.multiprocessing, "spawn", _spawn)
         for name in ("Generator", "autocast"):
             patch.setattr(torch, name, _on_cpu(getattr(torch, name)))
         yield
 
 
+_start = torch.multiprocessing.spawn
+
+
+def _spawn(function, args=(), **options):
+    """A test's processes, in each of which Tigon takes the place of Liger's as soon as that is imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIGON_LIGER", "submodules")
+        return _start(_process, (function, *args), **options)
+
+
+_init_process_group = torch.distributed.init_process_group
+
+
+def _init_gloo(backend, init_method, **options):
+    """By a file of its own, which is gone at the end: the test removes the one that it has made."""
+    _init_process_group(backend="gloo", init_method=f"{init_method}.gloo", **options)
+
+
+def _process(rank, function, *args):
+    with _answering(True), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.distributed, "init_process_group", _init_gloo)
+        for name in ("set_device", "synchronize"):
+            patch.setattr(torch.cuda, name, lambda *given: None)
+        function(rank, *args)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
-    with _answering(item.path.name in FOR_CUDA or "/test/ops/" in item.path.as_posix()):
+    with _answering(_among(item.path, FOR_CUDA)):
         yield
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report(collector):
-    with _answering(collector.path.name in ASKING_AT_IMPORT):
+    with _answering(_among(collector.path, ASKING_AT_IMPORT)):
         yield
 
 

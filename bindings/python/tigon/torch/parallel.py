@@ -6,6 +6,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from tigon import ops
+from tigon._groups import of_all
 from tigon._once import differentiable_once
 from tigon.torch.functional import overridable
 
@@ -14,11 +15,8 @@ __all__ = ["vocab_parallel_fused_linear_cross_entropy"]
 
 def _of_the_whole(loss, lse, group):
     """lse, and what the losses of all slices add up to, the same bits in every process: one exchange of two numbers a row."""
-    mine = torch.stack((lse, loss))
-    parts = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(parts, mine, group)
-    parts = torch.stack(parts)
-    return torch.logsumexp(parts[:, 0], 0), parts[:, 1].sum(0)
+    lse, loss = of_all(group, lse, loss)
+    return torch.logsumexp(lse, 0), loss.sum(0)
 
 
 class _Loss(torch.autograd.Function):

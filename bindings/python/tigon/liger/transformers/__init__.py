@@ -17,6 +17,7 @@ from tigon.liger.transformers.losses import (
     LigerJSD,
     LigerKLDIVLoss,
     LigerTVDLoss,
+    LigerVocabParallelCrossEntropy,
 )
 from tigon.liger.transformers.mhc import LigerMHC
 from tigon.liger.transformers.mlp import (

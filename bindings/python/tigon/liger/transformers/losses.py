@@ -1,7 +1,9 @@
 """Losses as modules, of the names that they have in liger_kernel.transformers."""
 from torch import nn
 
+from tigon import _groups
 from tigon.liger import ops
+from tigon.liger.ops.vocab_parallel_cross_entropy import processes_of, validate_formula_and_mode
 from tigon.liger.transformers.functional import losses
 
 
@@ -132,3 +134,35 @@ class LigerTVDLoss(nn.Module):
 
     def forward(self, p, q, shift_labels=None):
         return ops.LigerTVDLossFunction.apply(p, q, shift_labels, self.reduction, self.ignore_index)
+
+
+class LigerVocabParallelCrossEntropy(nn.Module):
+    """Losses [seq, batch] of logits [seq, batch, vocab], of which each process of tp_group has a slice."""
+
+    def __init__(
+        self,
+        ignore_index=-100,
+        label_smoothing=0.0,
+        reduction="none",
+        label_smoothing_formula="pytorch",
+        label_smoothing_mode="global",
+    ):
+        super().__init__()
+        if reduction != "none":
+            raise ValueError(f"reduction must be 'none', since there is a loss a token; it is {reduction!r}")
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"label_smoothing must be in [0, 1); it is {label_smoothing}")
+        validate_formula_and_mode(label_smoothing_formula, label_smoothing_mode)
+        self.ignore_index, self.label_smoothing, self.reduction = ignore_index, label_smoothing, reduction
+        self.label_smoothing_formula, self.label_smoothing_mode = label_smoothing_formula, label_smoothing_mode
+
+    def forward(self, vocab_parallel_logits, target, tp_group=None):
+        function = ops.LigerVocabParallelCEFunction.apply
+        options = self.ignore_index, self.label_smoothing, self.label_smoothing_formula, self.label_smoothing_mode
+        if processes_of(tp_group) > 1:
+            return _groups.across(function, vocab_parallel_logits, target, tp_group, *options)
+        return function(vocab_parallel_logits, target, tp_group, *options)
+
+    def extra_repr(self):
+        names = "ignore_index", "label_smoothing", "reduction", "label_smoothing_formula", "label_smoothing_mode"
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
