@@ -41,6 +41,8 @@ tg_status ascend_begin_rows(ascend_plan *plan, const tg_ub_kernel *ub, const tg_
                             uint32_t options);
 /* The planner's tile. TG_ENOMEM: none fits. */
 tg_status ascend_choose(ascend_plan *plan);
+/* What a file that looks for tiles of its own, with ascend_fits(), returns when none does. */
+tg_status ascend_no_room(const ascend_plan *plan);
 /* This tile; 1 if it fits. */
 int ascend_fits(ascend_plan *plan, int64_t tile_rows, int64_t tile_columns);
 

@@ -11,8 +11,19 @@ ASCEND_KERNELS(mhc_post_res) = {[FORWARD] = ASCEND_STREAMS(mhc_post_res_forward)
                                 [BACKWARD] = ASCEND_STREAMS(mhc_post_res_backward),
                                 {0}};
 
-ASCEND_OPERATOR(mhc_post_res_forward, TG_TAKES_FLOATS);
-ASCEND_OPERATOR(mhc_post_res_backward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(mhc_post_res_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(mhc_post_res_backward, TG_TAKES_FLOATS);
+
+/* Streams that UB has no room for are left to others. */
+int ascend_mhc_post_res_forward_accepts(const tg_mhc_post_res_forward_args *a)
+{
+    return tg_numel(a->y) == 0 || ascend_streams_fit(&ascend_ub_mhc_post_res[FORWARD], a->x);
+}
+
+int ascend_mhc_post_res_backward_accepts(const tg_mhc_post_res_backward_args *a)
+{
+    return tg_numel(a->dh_post) == 0 || ascend_streams_fit(&ascend_ub_mhc_post_res[BACKWARD], a->x);
+}
 
 tg_status ascend_mhc_post_res_forward(tg_ctx *ctx, const tg_mhc_post_res_forward_args *a)
 {

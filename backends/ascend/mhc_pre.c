@@ -11,8 +11,19 @@ ASCEND_KERNELS(mhc_pre) = {[FORWARD] = ASCEND_STREAMS(mhc_pre_forward),
                            [BACKWARD] = ASCEND_STREAMS(mhc_pre_backward),
                            {0}};
 
-ASCEND_OPERATOR(mhc_pre_forward, TG_TAKES_FLOATS);
-ASCEND_OPERATOR(mhc_pre_backward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(mhc_pre_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(mhc_pre_backward, TG_TAKES_FLOATS);
+
+/* Streams that UB has no room for are left to others. */
+int ascend_mhc_pre_forward_accepts(const tg_mhc_pre_forward_args *a)
+{
+    return tg_numel(a->y) == 0 || ascend_streams_fit(&ascend_ub_mhc_pre[FORWARD], a->x);
+}
+
+int ascend_mhc_pre_backward_accepts(const tg_mhc_pre_backward_args *a)
+{
+    return tg_numel(a->dh_pre) == 0 || ascend_streams_fit(&ascend_ub_mhc_pre[BACKWARD], a->x);
+}
 
 tg_status ascend_mhc_pre_forward(tg_ctx *ctx, const tg_mhc_pre_forward_args *a)
 {

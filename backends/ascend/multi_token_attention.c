@@ -25,6 +25,19 @@ ASCEND_KERNELS(multi_token_attention) = {
 ASCEND_OPERATOR_IF(multi_token_attention_forward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR_IF(multi_token_attention_backward, TG_TAKES_FLOATS);
 
+/* A plan of whole rows of a tensor, for all cores. */
+static tg_status choose(ascend_plan *plan, int kernel, const tg_tensor *t, uint32_t options)
+{
+    ASCEND_TRY(ascend_begin_rows(plan, &ascend_ub_multi_token_attention[kernel], t, options));
+    if (plan->problem.rows == 0)
+        return ascend_choose(plan);
+    if (!ascend_fits(plan, 1, plan->problem.columns))
+        return ascend_no_room(plan);
+    tg_ub_layout *l = &plan->layout;
+    l->blocks = plan->problem.rows < plan->problem.cores ? plan->problem.rows : plan->problem.cores;
+    return TG_OK;
+}
+
 /* Whole rows, all weights of a channel, and a sum of lanes for each tap, lie in UB. */
 static int accepts(const tg_tensor *probs, const tg_tensor *weight, int64_t groups)
 {
@@ -36,26 +49,31 @@ static int accepts(const tg_tensor *probs, const tg_tensor *weight, int64_t grou
            most * ((taps + 15) / 16 * 16) <= MTA_WEIGHTS;
 }
 
+static int has_room(int kernel, const tg_tensor *t, uint32_t options)
+{
+    ascend_plan plan;
+    return choose(&plan, kernel, t, options) == TG_OK;
+}
+
+static uint32_t taps_option(const tg_tensor *weight)
+{
+    return weight->shape[3] * weight->shape[3] <= MTA_FEW_TAPS ? MTA_FEW : MTA_MANY;
+}
+
+/* Rows that UB has no room for are left to others. */
 int ascend_multi_token_attention_forward_accepts(const tg_multi_token_attention_forward_args *args)
 {
-    return accepts(args->probs, args->weight, args->groups);
+    return accepts(args->probs, args->weight, args->groups) && has_room(MASK, args->scores, 0) &&
+           has_room(CONVOLVE, args->y, 0);
 }
 
 int ascend_multi_token_attention_backward_accepts(
     const tg_multi_token_attention_backward_args *args)
 {
-    return accepts(args->probs, args->weight, args->groups);
-}
-
-/* A plan of whole rows of a tensor, for all cores. */
-static tg_status choose(ascend_plan *plan, int kernel, const tg_tensor *t, uint32_t options)
-{
-    ASCEND_TRY(ascend_begin_rows(plan, &ascend_ub_multi_token_attention[kernel], t, options));
-    if (plan->problem.rows == 0 || !ascend_fits(plan, 1, plan->problem.columns))
-        return ascend_choose(plan);
-    tg_ub_layout *l = &plan->layout;
-    l->blocks = plan->problem.rows < plan->problem.cores ? plan->problem.rows : plan->problem.cores;
-    return TG_OK;
+    return accepts(args->probs, args->weight, args->groups) &&
+           has_room(CONVOLVE, args->dscores, 0) &&
+           ((!args->dweight && !args->dbias) ||
+            has_room(PARAMETERS, args->dy, taps_option(args->weight)));
 }
 
 static int is_f32(const tg_tensor *t)
@@ -121,8 +139,7 @@ static tg_status parameter_gradients(tg_ctx *ctx, const tg_multi_token_attention
     ascend_partial_sums dweight, dbias;
     ascend_plan plan;
     int64_t elements;
-    ASCEND_TRY(
-        choose(&plan, PARAMETERS, a->dy, t->width * t->width <= MTA_FEW_TAPS ? MTA_FEW : MTA_MANY));
+    ASCEND_TRY(choose(&plan, PARAMETERS, a->dy, taps_option(a->weight)));
     const int64_t blocks = plan.problem.rows ? plan.layout.blocks : 0;
     ASCEND_TRY(ascend_partials(ctx, a->dweight ? blocks : 0, tg_numel(a->weight), &dweight));
     ASCEND_TRY(ascend_partials(ctx, a->dbias ? blocks : 0, a->weight->shape[0], &dbias));

@@ -38,6 +38,13 @@ tg_status ascend_choose(ascend_plan *plan)
     return tg_ub_plan(plan->ub, &plan->problem, &plan->layout);
 }
 
+tg_status ascend_no_room(const ascend_plan *plan)
+{
+    return ascend_host->fail(TG_ENOMEM, "%s: UB, %lld bytes, has no room for a tile of %lld x %lld",
+                             plan->ub->name, (long long)plan->problem.ub_bytes,
+                             (long long)plan->problem.rows, (long long)plan->problem.columns);
+}
+
 int ascend_fits(ascend_plan *plan, int64_t tile_rows, int64_t tile_columns)
 {
     return tg_ub_plan_tile(plan->ub, &plan->problem, tile_rows, tile_columns, &plan->layout) ==

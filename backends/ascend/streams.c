@@ -13,9 +13,15 @@ tg_status ascend_choose_streams(ascend_plan *plan, const tg_ub_kernel *ub, const
         fits = ascend_fits(plan, streams + 1, piece < n ? piece : n);
     }
     if (!fits)
-        return ascend_choose(plan); /* which says what there is no room for */
+        return ascend_no_room(plan);
     const int64_t cores = plan->problem.cores;
     plan->layout.tasks = tokens;
     plan->layout.blocks = tokens < cores ? tokens : cores;
     return TG_OK;
+}
+
+int ascend_streams_fit(const tg_ub_kernel *ub, const tg_tensor *x)
+{
+    ascend_plan plan;
+    return ascend_choose_streams(&plan, ub, x) == TG_OK;
 }

@@ -13,6 +13,8 @@
 /* Tiles of a token's streams, and of a row more; pieces of their columns where they do not fit. A
  * block of the launch for each core that has a token. */
 tg_status ascend_choose_streams(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x);
+/* Whether there are such tiles. */
+int ascend_streams_fit(const tg_ub_kernel *ub, const tg_tensor *x);
 
 static inline int64_t ascend_tokens(const tg_tensor *x)
 {
