@@ -29,6 +29,11 @@ static int is_f32(const tg_tensor *t)
     return tg_type_of(t) == TG_F32;
 }
 
+static uint32_t option_of(int64_t depth)
+{
+    return depth > ATTN_RES_USUAL ? ATTN_RES_DEEP : ATTN_RES_SHALLOW;
+}
+
 /* A block of the launch for each core that has a token. */
 static void share_out(ascend_plan *plan, int64_t tokens)
 {
@@ -43,13 +48,14 @@ static tg_status choose(ascend_plan *plan, int which, const tg_tensor *v)
     const tg_rows rows = tg_rows_of(v);
     const int64_t depth = v->shape[0];
     int fits = 0;
-    ASCEND_TRY(ascend_begin(plan, &ascend_ub_attn_res[which], v, depth, rows.n, rows.type, 0));
+    ASCEND_TRY(ascend_begin(plan, &ascend_ub_attn_res[which], v, depth, rows.n, rows.type,
+                            option_of(depth)));
     for (int64_t together = depth < 255 ? depth : 255; together > 0 && !fits; together /= 2)
         fits = ascend_fits(plan, together, rows.n);
     for (int64_t pieces = 2; !fits && pieces <= rows.n / 64; pieces++)
         fits = ascend_fits(plan, 1, ((rows.n + pieces - 1) / pieces + 63) / 64 * 64);
     if (!fits)
-        return ascend_choose(plan); /* which says what there is no room for */
+        return ascend_no_room(plan);
     share_out(plan, rows.rows / depth);
     return TG_OK;
 }
@@ -59,7 +65,8 @@ static tg_status choose_kept(ascend_plan *plan, const tg_tensor *v, int *fits)
 {
     const tg_rows rows = tg_rows_of(v);
     const int64_t depth = v->shape[0], least = (depth + ATTN_RES_SLOTS - 1) / ATTN_RES_SLOTS;
-    ASCEND_TRY(ascend_begin(plan, &ascend_ub_attn_res[KEPT], v, depth, rows.n, rows.type, 0));
+    ASCEND_TRY(ascend_begin(plan, &ascend_ub_attn_res[KEPT], v, depth, rows.n, rows.type,
+                            option_of(depth)));
     *fits = 0;
     for (int64_t together = (depth + 1) / 2; together >= least && !*fits; together--)
         *fits = together <= 255 && ascend_fits(plan, together, rows.n);
@@ -85,15 +92,21 @@ static tg_status prepare(tg_ctx *ctx, const tg_tensor *v, const tg_tensor *query
 ASCEND_OPERATOR_IF(attn_res_forward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR_IF(attn_res_backward, TG_TAKES_FLOATS);
 
-/* More blocks of depth are left to others. */
+/* More blocks of depth, or those of which UB has no room for a tile, are left to others. */
+static int accepts(int which, const tg_tensor *v)
+{
+    ascend_plan plan;
+    return v->shape[0] <= ATTN_RES_DEPTH && (tg_numel(v) == 0 || choose(&plan, which, v) == TG_OK);
+}
+
 int ascend_attn_res_forward_accepts(const tg_attn_res_forward_args *args)
 {
-    return args->v->shape[0] <= ATTN_RES_DEPTH;
+    return accepts(FORWARD, args->v);
 }
 
 int ascend_attn_res_backward_accepts(const tg_attn_res_backward_args *args)
 {
-    return args->v->shape[0] <= ATTN_RES_DEPTH;
+    return accepts(BACKWARD, args->v);
 }
 
 tg_status ascend_attn_res_forward(tg_ctx *ctx, const tg_attn_res_forward_args *a)

@@ -4,11 +4,17 @@
 
 #include "shared/asc_args.h"
 
-enum {
-    ATTN_RES_DEPTH = 256, /* blocks of depth, at most */
-    ATTN_RES_NUMBERS = 4 * ATTN_RES_DEPTH,
-    ATTN_RES_SPREAD = 32 * ATTN_RES_DEPTH
-};
+/* Blocks of depth, at most, of whose numbers UB is kept free: usual ones, and deep ones. */
+enum { ATTN_RES_USUAL = 256, ATTN_RES_DEPTH = 1024 };
+#define ATTN_RES_SHALLOW TG_UB_OPTION(0)
+#define ATTN_RES_DEEP TG_UB_OPTION(1)
+
+/* Numbers of the rows of a token: `floats` for each block of depth. */
+#define ATTN_RES_NUMBERS(X, floats)                                                                \
+    X(BUFFER, numbers, .per = TG_UB_FIXED, .bytes = 4 * (floats)*ATTN_RES_USUAL, .to = TG_UB_LAST, \
+      .when = ATTN_RES_SHALLOW)                                                                    \
+    X(BUFFER, deep_numbers, .per = TG_UB_FIXED, .bytes = 4 * (floats)*ATTN_RES_DEPTH,              \
+      .to = TG_UB_LAST, .when = ATTN_RES_DEEP)
 
 /* The rows of `vectors`: query weight, query, weight, all f32. */
 enum { ATTN_RES_KEY, ATTN_RES_QUERY, ATTN_RES_WEIGHT, ATTN_RES_VECTORS };
@@ -31,9 +37,7 @@ enum { ATTN_RES_KEY, ATTN_RES_QUERY, ATTN_RES_WEIGHT, ATTN_RES_VECTORS };
 enum { ATTN_RES_SLOTS = 8 };
 
 /* A tile is rows of a token: of some blocks of depth, whole or, where they do not fit, in pieces.
- * A block of the launch has a share of the tokens. mean: 1 / columns. squares, products: of each
- * row of depth a block of 32 bytes, whose first number is the sum; the same beside each other;
- * spread: a number of each in a block of its own, as factors of its row. */
+ * A block of the launch has a share of the tokens. mean: 1 / columns. numbers: attn_res_numbers. */
 #define ATTN_RES_FORWARD_GIVEN(X) \
     X(TENSOR, v, ASC_T)           \
     X(MEMORY, vectors, float)     \
@@ -53,11 +57,7 @@ enum { ATTN_RES_SLOTS = 8 };
     X(BUFFER, sum, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH) \
     X(BUFFER, y, .per = TG_UB_COLUMN, .to = TG_UB_LAST, .copies = 2)                           \
     X(BUFFER, part, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)             \
-    X(BUFFER, squares, .per = TG_UB_FIXED, .bytes = ATTN_RES_SPREAD, .to = TG_UB_LAST)         \
-    X(BUFFER, products, .per = TG_UB_FIXED, .bytes = ATTN_RES_SPREAD, .to = TG_UB_LAST)        \
-    X(BUFFER, rstd, .per = TG_UB_FIXED, .bytes = ATTN_RES_NUMBERS, .to = TG_UB_LAST)           \
-    X(BUFFER, score, .per = TG_UB_FIXED, .bytes = ATTN_RES_NUMBERS, .to = TG_UB_LAST)          \
-    X(BUFFER, ones, .per = TG_UB_FIXED, .bytes = ATTN_RES_NUMBERS, .to = TG_UB_LAST)           \
+    ATTN_RES_NUMBERS(X, 19)                                                                    \
     X(BUFFER, lanes, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)                       \
     X(BUFFER, value, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                        \
     X(BUFFER, block, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)
@@ -81,8 +81,7 @@ enum { ATTN_RES_SLOTS = 8 };
     X(BUFFER, q_rest, .bytes = 4, .every = 64, .from = 1, .to = TG_UB_LAST)
 
 /* partials: of each block of the launch the sum of ds rstd v times weight, and behind all those the
- * same times query; or NULL. das, products: as squares above. scale, pull, back: spread factors of
- * dy, of the key and of v. */
+ * same times query; or NULL. numbers: attn_res_pulls. */
 #define ATTN_RES_BACKWARD(X)                                                                    \
     X(TENSOR, dy, ASC_T)                                                                        \
     X(TENSOR, v, ASC_T)                                                                         \
@@ -108,13 +107,7 @@ enum { ATTN_RES_SLOTS = 8 };
     X(BUFFER, key, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)  \
     X(BUFFER, sum, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)  \
     X(BUFFER, part, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)              \
-    X(BUFFER, das, .per = TG_UB_FIXED, .bytes = ATTN_RES_SPREAD, .to = TG_UB_LAST)              \
-    X(BUFFER, products, .per = TG_UB_FIXED, .bytes = ATTN_RES_SPREAD, .to = TG_UB_LAST)         \
-    X(BUFFER, scale, .per = TG_UB_FIXED, .bytes = ATTN_RES_SPREAD, .to = TG_UB_LAST)            \
-    X(BUFFER, alpha, .per = TG_UB_FIXED, .bytes = ATTN_RES_NUMBERS, .to = TG_UB_LAST)           \
-    X(BUFFER, rstd, .per = TG_UB_FIXED, .bytes = ATTN_RES_NUMBERS, .to = TG_UB_LAST)            \
-    X(BUFFER, a, .per = TG_UB_FIXED, .bytes = ATTN_RES_NUMBERS, .to = TG_UB_LAST)               \
-    X(BUFFER, b, .per = TG_UB_FIXED, .bytes = ATTN_RES_NUMBERS, .to = TG_UB_LAST)               \
+    ATTN_RES_NUMBERS(X, 28)                                                                     \
     X(BUFFER, lanes, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)                        \
     X(BUFFER, value, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                         \
     X(BUFFER, block, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)

@@ -91,10 +91,35 @@ static inline __aicore__ void attn_res_softmax(__ubuf__ float *score, __ubuf__ f
     ASC_THEN();
 }
 
-/* Numbers of a token's rows: sums in blocks of 32 bytes, the same side by side, and scratch. */
+/* Blocks of depth that there is room for. */
+static inline __aicore__ int64_t attn_res_room(int64_t depth)
+{
+    return depth > ATTN_RES_USUAL ? ATTN_RES_DEPTH : ATTN_RES_USUAL;
+}
+
+/* Numbers of a token's rows. squares, products: of each row a block of 32 bytes, whose first number
+ * is the sum; the others beside each other; and scratch. */
 typedef struct attn_res_numbers {
     __ubuf__ float *squares, *products, *rstd, *score, *ones, *lanes, *value, *block;
 } attn_res_numbers;
+
+static inline __aicore__ attn_res_numbers attn_res_numbers_at(__ubuf__ float *at, int64_t depth,
+                                                              __ubuf__ float *lanes,
+                                                              __ubuf__ float *value,
+                                                              __ubuf__ float *block)
+{
+    const int64_t room = attn_res_room(depth);
+    attn_res_numbers n;
+    n.squares = at;
+    n.products = at + 8 * room;
+    n.rstd = at + 16 * room;
+    n.score = at + 17 * room;
+    n.ones = at + 18 * room;
+    n.lanes = lanes;
+    n.value = value;
+    n.block = block;
+    return n;
+}
 
 /* From the sums of a token's rows rstd and alpha, which leave; squares becomes alpha, spread. */
 static inline __aicore__ void attn_res_weigh(attn_res_numbers n, int64_t depth, float mean,
@@ -171,10 +196,31 @@ static inline __aicore__ void attn_res_row_in(uint64_t to, __gm__ float *from, i
 }
 
 /* Numbers of a token's rows in backward. das, products: sums in blocks; they become pull and back,
- * spread; scale: alpha, spread; p: scratch. */
+ * factors of the key and of v, spread; scale: alpha, spread; p: scratch. */
 typedef struct attn_res_pulls {
     __ubuf__ float *das, *products, *scale, *alpha, *rstd, *da, *b, *p, *lanes, *value, *block;
 } attn_res_pulls;
+
+static inline __aicore__ attn_res_pulls attn_res_pulls_at(__ubuf__ float *at, int64_t depth,
+                                                          __ubuf__ float *p, __ubuf__ float *lanes,
+                                                          __ubuf__ float *value,
+                                                          __ubuf__ float *block)
+{
+    const int64_t room = attn_res_room(depth);
+    attn_res_pulls n;
+    n.das = at;
+    n.products = at + 8 * room;
+    n.scale = at + 16 * room;
+    n.alpha = at + 24 * room;
+    n.rstd = at + 25 * room;
+    n.da = at + 26 * room;
+    n.b = at + 27 * room;
+    n.p = p;
+    n.lanes = lanes;
+    n.value = value;
+    n.block = block;
+    return n;
+}
 
 /* pull = ds rstd, ds = alpha (da - sum alpha da), and back = - pull rstd^2 S mean. */
 static inline __aicore__ void attn_res_pull(attn_res_pulls m, int64_t depth, float mean)

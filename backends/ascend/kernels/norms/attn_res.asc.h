@@ -69,6 +69,8 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(attn_res_rows)(__gm__ ASC_T *v
     {                                                                             \
         ASC_SCRATCH(p), ASC_SCRATCH(part), ASC_SCRATCH(eighth), ASC_SCRATCH(rest) \
     }
+#define ATTN_RES_NUMBERS_AT \
+    (depth > ATTN_RES_USUAL ? ASC_SCRATCH(deep_numbers) : ASC_SCRATCH(numbers))
 #if ASC_16BIT
 #define ATTN_RES_V32 ASC_SCRATCH(v32)
 #else
@@ -81,3 +83,4 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(attn_res_rows)(__gm__ ASC_T *v
 
 #undef ATTN_RES_SUM_SCRATCH
 #undef ATTN_RES_V32
+#undef ATTN_RES_NUMBERS_AT

@@ -60,9 +60,9 @@ ASC_NAME(attn_res_gradients)(attn_res_tile a, __ubuf__ float *x, __ubuf__ float 
         asc_clear_copies(dy32_at, 1, widest_ * 4);                         \
         asc_clear_copies(sum_at, 1, widest_ * 4);                          \
         asc_duplicate(ASC_SCRATCH(part), 0.0f, (uint32_t)(tile_rows * 8)); \
-        asc_duplicate(ASC_SCRATCH(alpha), 0.0f, ATTN_RES_DEPTH);           \
-        asc_duplicate(ASC_SCRATCH(a), 0.0f, ATTN_RES_DEPTH);               \
-        asc_duplicate(ASC_SCRATCH(b), 0.0f, ATTN_RES_DEPTH);               \
+        asc_duplicate(m.alpha, 0.0f, (uint32_t)attn_res_room(depth));      \
+        asc_duplicate(m.da, 0.0f, (uint32_t)attn_res_room(depth));         \
+        asc_duplicate(m.b, 0.0f, (uint32_t)attn_res_room(depth));          \
         asc_duplicate(ASC_SCRATCH(value), 0.0f, 8);                        \
         asc_sync();                                                        \
         if (tile_columns >= columns)                                       \
@@ -71,11 +71,11 @@ ASC_NAME(attn_res_gradients)(attn_res_tile a, __ubuf__ float *x, __ubuf__ float 
     } while (0)
 
 /* The sums of a token's rows: of v and dy, of v and the key. Returns the next slot. */
-static inline __aicore__ int ASC_NAME(attn_res_dots)(int64_t t, int slot,
+static inline __aicore__ int ASC_NAME(attn_res_dots)(int64_t t, int slot, __ubuf__ float *das,
+                                                     __ubuf__ float *products,
                                                      ASC_PARAMS(ATTN_RES_BACKWARD))
 {
     const attn_res_scratch scratch = ATTN_RES_SUM_SCRATCH;
-    __ubuf__ float *das = ASC_SCRATCH(das), *products = ASC_SCRATCH(products);
     __ubuf__ float *dy32 = ASC_SCRATCH(dy32), *v32 = ATTN_RES_V32;
     asc_duplicate(das, 0.0f, (uint32_t)(depth * 8));
     asc_duplicate(products, 0.0f, (uint32_t)(depth * 8));
@@ -138,10 +138,8 @@ ASC_KERNEL ASC_NAME(attn_res_backward)(ASC_PARAMS(ATTN_RES_BACKWARD))
     __gm__ float *parts = partials ? partials + asc_get_block_idx() * partials_stride : 0;
     __ubuf__ float *p = ASC_SCRATCH(p), *dy32 = ASC_SCRATCH(dy32), *key = ASC_SCRATCH(key);
     __ubuf__ float *sum = ASC_SCRATCH(sum), *v32 = ATTN_RES_V32;
-    const attn_res_pulls m = {
-        ASC_SCRATCH(das),   ASC_SCRATCH(products), ASC_SCRATCH(scale), ASC_SCRATCH(alpha),
-        ASC_SCRATCH(rstd),  ASC_SCRATCH(a),        ASC_SCRATCH(b),     p,
-        ASC_SCRATCH(lanes), ASC_SCRATCH(value),    ASC_SCRATCH(block)};
+    const attn_res_pulls m = attn_res_pulls_at(ATTN_RES_NUMBERS_AT, depth, p, ASC_SCRATCH(lanes),
+                                               ASC_SCRATCH(value), ASC_SCRATCH(block));
     int slot = 0, out = 0;
     ATTN_RES_BACKWARD_BEGIN;
     asc_pipeline_begin();
@@ -149,10 +147,10 @@ ASC_KERNEL ASC_NAME(attn_res_backward)(ASC_PARAMS(ATTN_RES_BACKWARD))
     asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID4); /* alpha and rstd may */
     for (int64_t t = share.begin; t < share.end; t++) {
         asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID4);
-        attn_res_row_in(asc_place(alpha_at, 0), alpha + t * depth, depth);
-        attn_res_row_in(asc_place(rstd_at, 0), rstd + t * depth, depth);
+        attn_res_row_in((uint64_t)m.alpha, alpha + t * depth, depth);
+        attn_res_row_in((uint64_t)m.rstd, rstd + t * depth, depth);
         asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID4);
-        slot = ASC_NAME(attn_res_dots)(t, slot, ASC_NAMES(ATTN_RES_BACKWARD));
+        slot = ASC_NAME(attn_res_dots)(t, slot, m.das, m.products, ASC_NAMES(ATTN_RES_BACKWARD));
         asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID4);
         attn_res_pull(m, depth, asc_f32(mean));
         asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID4);

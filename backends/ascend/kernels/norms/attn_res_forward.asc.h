@@ -25,7 +25,7 @@ static inline __aicore__ void ASC_NAME(attn_res_result)(__gm__ ASC_T *y, __ubuf_
         asc_clear_copies(v_at, copies, tile_rows *widest_ *(int64_t)sizeof(ASC_T)); \
         asc_clear_copies(key_at, 1, widest_ * 4);                                   \
         asc_duplicate(ASC_SCRATCH(part), 0.0f, (uint32_t)(tile_rows * 8));          \
-        asc_duplicate(ASC_SCRATCH(score), 0.0f, ATTN_RES_DEPTH);                    \
+        asc_duplicate(m.score, 0.0f, (uint32_t)attn_res_room(depth));               \
         asc_duplicate(ASC_SCRATCH(value), 0.0f, 8);                                 \
         asc_sync();                                                                 \
         if (tile_columns >= columns)                                                \
@@ -33,10 +33,8 @@ static inline __aicore__ void ASC_NAME(attn_res_result)(__gm__ ASC_T *y, __ubuf_
         asc_sync();                                                                 \
     } while (0)
 #define ATTN_RES_FORWARD_NUMBERS                                                            \
-    {                                                                                       \
-        ASC_SCRATCH(squares), ASC_SCRATCH(products), ASC_SCRATCH(rstd), ASC_SCRATCH(score), \
-            ASC_SCRATCH(ones), ASC_SCRATCH(lanes), ASC_SCRATCH(value), ASC_SCRATCH(block)   \
-    }
+    attn_res_numbers_at(ATTN_RES_NUMBERS_AT, depth, ASC_SCRATCH(lanes), ASC_SCRATCH(value), \
+                        ASC_SCRATCH(block))
 
 ASC_KERNEL ASC_NAME(attn_res_forward)(ASC_PARAMS(ATTN_RES_FORWARD))
 {
