@@ -38,33 +38,34 @@ enum { CONV_MOST = 16 /* taps */ };
     X(BUFFER, taps, .per = TG_UB_COLUMN, .bytes = 64, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH) \
     X(BUFFER, bias_row, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)
 
-#define CAUSAL_CONV1D_FORWARD(X)                    \
-    CAUSAL_CONV1D_GIVEN(X)                          \
-    X(TENSOR, y, ASC_T)                             \
-    X(GRID, rows, columns, tile_rows, tile_columns) \
-    CAUSAL_CONV1D_BUFFERS(X)                        \
+#define CAUSAL_CONV1D_FORWARD(X)                                          \
+    CAUSAL_CONV1D_GIVEN(X)                                                \
+    X(TENSOR, y, ASC_T)                                                   \
+    X(GRID, rows, columns, tile_rows, tile_columns)                       \
+    CAUSAL_CONV1D_BUFFERS(X)                                              \
+    X(BUFFER, q, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH) \
     X(BUFFER, y, .from = 1, .to = 2, .copies = 2)
 
 /* dweights, dbiases: of each group, or NULL. */
-#define CAUSAL_CONV1D_BACKWARD(X)                                                                \
-    CAUSAL_CONV1D_GIVEN(X)                                                                       \
-    X(TENSOR, dy, ASC_T)                                                                         \
-    X(TENSOR, dx, ASC_T)                                                                         \
-    X(TENSOR, din_gate, ASC_T)                                                                   \
-    X(TENSOR, dout_gate, ASC_T)                                                                  \
-    X(MEMORY, dweights, float)                                                                   \
-    X(MEMORY, dbiases, float)                                                                    \
-    X(I64, dweights_stride)                                                                      \
-    X(I64, dbiases_stride)                                                                       \
-    X(GRID, rows, columns, tile_rows, tile_columns)                                              \
-    CAUSAL_CONV1D_BUFFERS(X)                                                                     \
-    X(BUFFER, dy, .to = 1, .copies = 2)                                                          \
-    X(BUFFER, g, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                        \
-    X(BUFFER, e, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                         \
-    X(BUFFER, f, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                        \
-    X(BUFFER, sums, .per = TG_UB_COLUMN, .bytes = 68, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH) \
-    X(BUFFER, dx, .from = 1, .to = 2, .copies = 2)                                               \
-    X(BUFFER, din_gate, .from = 1, .to = 2, .copies = 2, .when = CONV_IN_GATE)                   \
+#define CAUSAL_CONV1D_BACKWARD(X)                                                               \
+    CAUSAL_CONV1D_GIVEN(X)                                                                      \
+    X(TENSOR, dy, ASC_T)                                                                        \
+    X(TENSOR, dx, ASC_T)                                                                        \
+    X(TENSOR, din_gate, ASC_T)                                                                  \
+    X(TENSOR, dout_gate, ASC_T)                                                                 \
+    X(MEMORY, dweights, float)                                                                  \
+    X(MEMORY, dbiases, float)                                                                   \
+    X(I64, dweights_stride)                                                                     \
+    X(I64, dbiases_stride)                                                                      \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                             \
+    CAUSAL_CONV1D_BUFFERS(X)                                                                    \
+    X(BUFFER, dy, .to = 1, .copies = 2)                                                         \
+    X(BUFFER, g, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                       \
+    X(BUFFER, e, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                        \
+    X(BUFFER, f, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                       \
+    X(BUFFER, sums, .per = TG_UB_COLUMN, .bytes = 68, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
+    X(BUFFER, dx, .from = 1, .to = 2, .copies = 2)                                              \
+    X(BUFFER, din_gate, .from = 1, .to = 2, .copies = 2, .when = CONV_IN_GATE)                  \
     X(BUFFER, dout_gate, .from = 1, .to = 2, .copies = 2, .when = CONV_OUT_GATE)
 
 #endif

@@ -5,6 +5,7 @@
  * product of all rows of a tile with one row, and the result a sum of rows further down. */
 #include "causal_conv1d.args.h"
 #include "shared/asc_row_tile.h"
+#include "shared/asc_rows.h"
 #include "shared/asc_runs.h"
 #include "shared/asc_strip.h"
 
@@ -56,72 +57,120 @@ typedef struct conv_strip {
     int64_t width, pitch;
 } conv_strip;
 
-/* sum[0...] += row by row from times a tap; p: scratch. */
-static inline __aicore__ void conv_add_tap(const conv_strip *s, int64_t back, __ubuf__ float *sum,
-                                           __ubuf__ float *from, __ubuf__ float *p, int64_t rows)
+/* Products of a tap: of rows from `first` on with rows of another tensor from `from` on. While one
+ * tap's are added up the next one's are made: p and q are theirs in turn. */
+typedef struct conv_tap {
+    int64_t first, from, rows;
+} conv_tap;
+
+/* Of the convolution at `rows` rows, whose inputs lie behind those of `before` rows. */
+static inline __aicore__ conv_tap conv_tap_at(int64_t back, int64_t before, int64_t rows)
 {
-    if (rows <= 0)
-        return;
-    ASC_BY_COLUMN(asc_mul, p, from, s->taps + back * s->pitch, rows, s->pitch);
-    ASC_THEN();
-    asc_add(sum, sum, p, (uint32_t)(rows * s->pitch));
-    ASC_THEN();
+    conv_tap t;
+    t.first = back > before ? back - before : 0;
+    t.from = before + t.first - back;
+    t.rows = rows - t.first;
+    return t;
 }
 
-/* v = the convolution at `rows` rows, whose inputs lie in u behind those of `before` rows. */
+/* Of the convolution backwards in time, of rows that have `behind` more. */
+static inline __aicore__ conv_tap conv_tap_behind(int64_t back, int64_t rows, int64_t behind)
+{
+    conv_tap t;
+    t.first = 0;
+    t.from = back;
+    t.rows = asc_min_of(rows, rows + behind - back);
+    return t;
+}
+
+/* p = rows of `from` by the tap; then sum += p. ASC_THEN() is left to the caller of both. */
+static inline __aicore__ void conv_tap_products(const conv_strip *s, conv_tap t, int64_t back,
+                                                __ubuf__ float *p, __ubuf__ float *from)
+{
+    if (t.rows > 0)
+        ASC_BY_COLUMN(asc_mul, p, from + t.from * s->pitch, s->taps + back * s->pitch, t.rows,
+                      s->pitch);
+}
+
+static inline __aicore__ void conv_tap_sum(const conv_strip *s, conv_tap t, __ubuf__ float *sum,
+                                           __ubuf__ float *p)
+{
+    if (t.rows > 0)
+        asc_add(sum + t.first * s->pitch, sum + t.first * s->pitch, p,
+                (uint32_t)(t.rows * s->pitch));
+}
+
+/* v = the convolution at `rows` rows, whose inputs lie in u behind those of `before` rows. p, q:
+ * scratch. */
 static inline __aicore__ void conv_sum(const conv_strip *s, __ubuf__ float *v, __ubuf__ float *u,
-                                       __ubuf__ float *p, int64_t before, int64_t rows)
+                                       __ubuf__ float *p, __ubuf__ float *q, int64_t before,
+                                       int64_t rows)
 {
     ASC_BY_COLUMN(asc_mul, v, u + before * s->pitch, s->taps, rows, s->pitch);
+    if (s->width > 1)
+        conv_tap_products(s, conv_tap_at(1, before, rows), 1, p, u);
     ASC_THEN();
     if (s->bias) {
         ASC_BY_COLUMN(asc_add, v, v, s->bias, rows, s->pitch);
         ASC_THEN();
     }
     for (int64_t back = 1; back < s->width; back++) {
-        const int64_t first = back > before ? back - before : 0;
-        conv_add_tap(s, back, v + first * s->pitch, u + (before + first - back) * s->pitch, p,
-                     rows - first);
+        __ubuf__ float *const made = p;
+        p = q;
+        q = made;
+        if (back + 1 < s->width)
+            conv_tap_products(s, conv_tap_at(back + 1, before, rows), back + 1, p, u);
+        conv_tap_sum(s, conv_tap_at(back, before, rows), v, made);
+        ASC_THEN();
     }
 }
 
 /* du = the convolution backwards in time, of `rows` rows of dv that have `behind` more. */
 static inline __aicore__ void conv_back(const conv_strip *s, __ubuf__ float *du, __ubuf__ float *dv,
-                                        __ubuf__ float *p, int64_t rows, int64_t behind)
+                                        __ubuf__ float *p, __ubuf__ float *q, int64_t rows,
+                                        int64_t behind)
 {
     ASC_BY_COLUMN(asc_mul, du, dv, s->taps, rows, s->pitch);
+    if (s->width > 1)
+        conv_tap_products(s, conv_tap_behind(1, rows, behind), 1, p, dv);
     ASC_THEN();
-    for (int64_t back = 1; back < s->width; back++)
-        conv_add_tap(s, back, du, dv + back * s->pitch, p, asc_min_of(rows, rows + behind - back));
+    for (int64_t back = 1; back < s->width; back++) {
+        __ubuf__ float *const made = p;
+        p = q;
+        q = made;
+        if (back + 1 < s->width)
+            conv_tap_products(s, conv_tap_behind(back + 1, rows, behind), back + 1, p, dv);
+        conv_tap_sum(s, conv_tap_behind(back, rows, behind), du, made);
+        ASC_THEN();
+    }
 }
 
-/* e = 1 + exp(-v): v / e is silu(v). */
-static inline __aicore__ void conv_logistic(__ubuf__ float *e, __ubuf__ float *v, float sign,
-                                            uint32_t n)
+/* p = u dv at the rows that a tap brings together. */
+static inline __aicore__ void conv_tap_slopes(const conv_strip *s, conv_tap t, __ubuf__ float *p,
+                                              __ubuf__ float *u, __ubuf__ float *dv)
 {
-    asc_mul_scalar(e, v, sign, n);
-    ASC_THEN();
-    asc_exp(e, e, n);
-    ASC_THEN();
-    asc_add_scalar(e, e, 1.0f, n);
-    ASC_THEN();
+    if (t.rows > 0)
+        asc_mul(p, dv + t.first * s->pitch, u + t.from * s->pitch, (uint32_t)(t.rows * s->pitch));
 }
 
 /* sums, one row a tap and one of the bias, += what `rows` rows of dv add to them. */
 static inline __aicore__ void conv_add_sums(const conv_strip *s, __ubuf__ float *sums,
                                             __ubuf__ float *u, __ubuf__ float *dv,
-                                            __ubuf__ float *p, int64_t before, int64_t rows)
+                                            __ubuf__ float *p, __ubuf__ float *q, int64_t before,
+                                            int64_t rows)
 {
     asc_add_rows(sums + s->width * s->pitch, dv, rows, s->pitch);
+    conv_tap_slopes(s, conv_tap_at(0, before, rows), p, u, dv);
     ASC_THEN();
     for (int64_t back = 0; back < s->width; back++) {
-        const int64_t first = back > before ? back - before : 0, n = rows - first;
-        if (n <= 0)
-            continue;
-        asc_mul(p, dv + first * s->pitch, u + (before + first - back) * s->pitch,
-                (uint32_t)(n * s->pitch));
-        ASC_THEN();
-        asc_add_rows(sums + back * s->pitch, p, n, s->pitch);
+        const conv_tap t = conv_tap_at(back, before, rows);
+        __ubuf__ float *const made = p;
+        p = q;
+        q = made;
+        if (back + 1 < s->width)
+            conv_tap_slopes(s, conv_tap_at(back + 1, before, rows), p, u, dv);
+        if (t.rows > 0)
+            asc_add_rows(sums + back * s->pitch, made, t.rows, s->pitch);
         ASC_THEN();
     }
 }

@@ -112,9 +112,14 @@ ASC_KERNEL ASC_NAME(causal_conv1d_forward)(ASC_PARAMS(CAUSAL_CONV1D_FORWARD))
             ASC_NAME(conv_inputs)
             (u, ASC_UB(ASC_T, x_at, slot), in_gate ? ASC_UB(ASC_T, in_gate_at, slot) : 0, p,
              (uint32_t)(tile.rows * s.pitch));
-            conv_sum(&s, v, u, p, c.before, c.rows);
+            conv_sum(&s, v, u, p, ASC_SCRATCH(q), c.before, c.rows);
             if (silu) {
-                conv_logistic(p, v, -1.0f, n);
+                asc_mul_scalar(p, v, -1.0f, n);
+                ASC_THEN();
+                asc_exp(p, p, n);
+                ASC_THEN();
+                asc_add_scalar(p, p, 1.0f, n);
+                ASC_THEN();
                 asc_div(v, v, p, n);
                 ASC_THEN();
             }
@@ -144,14 +149,20 @@ static inline __aicore__ void ASC_NAME(conv_through)(__ubuf__ float *g, __ubuf__
                                                      __ubuf__ float *p, uint32_t own, uint32_t n)
 {
     if (silu) {
-        conv_logistic(e, v, -1.0f, n);
-        conv_logistic(f, v, 1.0f, n);
-        asc_div(f, v, f, n);
+        asc_mul_scalar(f, v, -1.0f, n);
         ASC_THEN();
-        asc_div(v, v, e, n); /* silu(v) */
+        asc_exp(f, f, n);
+        ASC_THEN();
+        asc_add_scalar(e, f, 1.0f, n);
+        ASC_THEN();
+        asc_min_scalar(f, f, -ASC_LOWEST, n); /* 0 times it is 0 */
+        asc_div(v, v, e, n);                  /* silu(v) */
+        ASC_THEN();
+        asc_mul(f, v, f, n);
+        ASC_THEN();
         asc_add_scalar(f, f, 1.0f, n);
         ASC_THEN();
-        asc_div(f, f, e, n); /* its slope */
+        asc_div(e, f, e, n); /* its slope, (1 + silu(v) exp(-v)) / (1 + exp(-v)) */
         ASC_THEN();
     }
     if (dout_gate) {
@@ -160,7 +171,7 @@ static inline __aicore__ void ASC_NAME(conv_through)(__ubuf__ float *g, __ubuf__
         ASC_NAME(conv_narrow)(dout_gate, v, own);
     }
     if (silu) {
-        asc_mul(g, g, f, n);
+        asc_mul(g, g, e, n);
         ASC_THEN();
     }
     if (out_gate) {
@@ -237,14 +248,16 @@ ASC_KERNEL ASC_NAME(causal_conv1d_backward)(ASC_PARAMS(CAUSAL_CONV1D_BACKWARD))
             __ubuf__ ASC_T *gates = in_gate ? ASC_UB(ASC_T, in_gate_at, slot) : 0;
             ASC_NAME(conv_inputs)(u, xs, gates, p, (uint32_t)(all.rows * s.pitch));
             if (silu || dout_gate)
-                conv_sum(&s, v, u, p, c.before, read.rows);
+                conv_sum(&s, v, u, p, f, c.before, read.rows);
             ASC_NAME(conv_widen)(g, ASC_UB(ASC_T, dy_at, slot), n);
             ASC_NAME(conv_through)
             (g, v, out_gate ? ASC_UB(ASC_T, out_gate_at, slot) : 0,
              dout_gate ? ASC_UB(ASC_T, dout_gate_at, slot) : 0, silu, e, f, p, own_n, n);
+            asc_add_scalar(e, g, 0.0f, n); /* taps lie in the bank of g, u in that of e */
             if (dweights || dbiases)
-                conv_add_sums(&s, sums, u, g, p, c.before, c.rows);
-            conv_back(&s, v, g, p, c.rows, c.behind);
+                conv_add_sums(&s, sums, u, g, p, f, c.before, c.rows);
+            ASC_THEN();
+            conv_back(&s, v, e, p, f, c.rows, c.behind);
             const int64_t first = c.before * s.pitch;
             ASC_NAME(conv_result)
             (ASC_UB(ASC_T, dx_at, slot), v, gates ? gates + first : 0, p, e, own_n);
