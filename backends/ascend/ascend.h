@@ -49,6 +49,9 @@ int ascend_fits(ascend_plan *plan, int64_t tile_rows, int64_t tile_columns);
 /* The most whole rows, a multiple of `step`, that fit; 0: not `step` of them do. */
 int64_t ascend_most_rows(ascend_plan *plan, int64_t step);
 
+/* Gives each block neighbouring rows, as many as it returns, and takes away blocks without any. */
+int64_t ascend_share_rows(ascend_plan *plan);
+
 /* The plan of a kernel that goes through its rows twice in pieces (kernels/shared/asc_ring.h). They
  * are cut so that a row stays in the ring between the two, with at least one buffer left for the
  * next row, if that fits; *again is 0 then. Else a row is copied in twice, in pieces as the planner

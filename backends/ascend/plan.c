@@ -66,6 +66,16 @@ int64_t ascend_most_rows(ascend_plan *plan, int64_t step)
     return most * step;
 }
 
+int64_t ascend_share_rows(ascend_plan *plan)
+{
+    const int64_t rows = plan->problem.rows;
+    if (!plan->layout.blocks)
+        return 0;
+    const int64_t share = (rows + plan->layout.blocks - 1) / plan->layout.blocks;
+    plan->layout.blocks = (rows + share - 1) / share;
+    return share;
+}
+
 /* ---- rings ---- */
 
 tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again)

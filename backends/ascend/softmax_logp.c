@@ -28,17 +28,6 @@ static tg_status begin(ascend_plan *plan, int kernel, const tg_tensor *logits, u
                         rows.n ? rows.n : 1, rows.type, options_of);
 }
 
-/* Neighbouring rows to each block; how many. */
-static int64_t share_rows(ascend_plan *plan)
-{
-    const int64_t rows = plan->problem.rows;
-    if (!plan->layout.blocks)
-        return 0;
-    const int64_t share = (rows + plan->layout.blocks - 1) / plan->layout.blocks;
-    plan->layout.blocks = (rows + share - 1) / share;
-    return share;
-}
-
 static int64_t names(const tg_tensor *ids)
 {
     return ids ? tg_numel(ids) : 0;
@@ -59,7 +48,7 @@ tg_status ascend_softmax_logp_forward(tg_ctx *ctx, const tg_softmax_logp_forward
     ascend_plan plan;
     ASCEND_TRY(begin(&plan, FORWARD, args->logits, args->predicted ? LOGP_BEST : 0));
     ASCEND_TRY(ascend_choose(&plan));
-    const int64_t share = share_rows(&plan);
+    const int64_t share = ascend_share_rows(&plan);
     return ASCEND_LAUNCH(ctx, &plan, softmax_logp_forward,
                          LOGP_GIVEN_BY(args, ids, names(ids), share), .logp = args->logp,
                          .lse = args->lse, .entropy = args->entropy, .selected = args->selected,
@@ -74,7 +63,7 @@ tg_status ascend_softmax_logp_backward(tg_ctx *ctx, const tg_softmax_logp_backwa
     int64_t again;
     ASCEND_TRY(begin(&plan, BACKWARD, args->logits, 0));
     ASCEND_TRY(ascend_choose_ring(&plan, &again));
-    const int64_t share = share_rows(&plan);
+    const int64_t share = ascend_share_rows(&plan);
     return ASCEND_LAUNCH(
         ctx, &plan, softmax_logp_backward, LOGP_GIVEN_BY(args, ids, names(ids), share),
         .dlogits = args->dlogits, .lse = args->lse, .entropy = args->entropy, .dlogp = args->dlogp,
