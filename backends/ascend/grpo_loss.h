@@ -1,5 +1,5 @@
-/* grpo_loss.h - what the host files of grpo_loss and policy_loss share: a call, and the launches that
- * compute with a number a token. */
+/* grpo_loss.h - what the host files of grpo_loss and policy_loss share: a call, and the launches
+ * that compute with a number a token. */
 #ifndef ASCEND_GRPO_LOSS_H
 #define ASCEND_GRPO_LOSS_H
 

@@ -37,8 +37,8 @@ static inline ascend_memory mhc_floats(const float *at, int64_t n)
     return (ascend_memory){at, (size_t)n * sizeof(float)};
 }
 
-/* Tokens of a chunk, of each of whose numbers `size` bytes are half of the L2 that the plan's device
- * has. */
+/* Tokens of a chunk, of each of whose numbers `size` bytes are half of the L2 that the plan's
+ * device has. */
 int64_t mhc_chunk_of(const ascend_plan *plan, const mhc_tokens *k, int64_t size);
 
 /* Of tokens [first, first + count) of x: to [count, columns] = x by, of phi; or, `back`,

@@ -1,5 +1,5 @@
-/* mhc_coeffs_products.c - products with phi, which the kernel of gemm makes: of operands as they are
- * where both have one type, else of x in f32, of a chunk of tokens after the other. */
+/* mhc_coeffs_products.c - products with phi, which the kernel of gemm makes: of operands as they
+ * are where both have one type, else of x in f32, of a chunk of tokens after the other. */
 #include "mhc_coeffs.h"
 
 int mhc_is_dense(const tg_tensor *t)

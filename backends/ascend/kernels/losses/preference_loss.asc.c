@@ -84,12 +84,10 @@ static inline __aicore__ void preference_numbers(__ubuf__ float *to, __gm__ floa
     asc_sync();
 }
 
-ASC_KERNEL preference_loss_f32(ASC_PARAMS(PREFERENCE_LOSS))
+/* A call: its numbers, and where a piece's lie. */
+static inline __aicore__ preference preference_of(ASC_PARAMS(PREFERENCE_LOSS))
 {
-    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
-    const uint64_t in = asc_place(in_at, 0);
-    __ubuf__ float *wide = ASC_SCRATCH(wide), *upstream = ASC_SCRATCH(upstream);
-    __ubuf__ float *lanes = ASC_SCRATCH(lanes), *part = ASC_SCRATCH(part);
+    const int64_t line = asc_round_up(tile_columns, 8);
     preference j = {0};
     j.formula = formula;
     j.beta = asc_f32(beta);
@@ -105,11 +103,31 @@ ASC_KERNEL preference_loss_f32(ASC_PARAMS(PREFERENCE_LOSS))
     j.x = ASC_SCRATCH(x);
     j.by_a = ASC_SCRATCH(by_a);
     j.by_b = ASC_SCRATCH(by_b);
-    const int64_t line = asc_round_up(tile_columns, 8);
     for (int i = 0; i < 4; i++)
         j.t[i] = ASC_SCRATCH(t) + i * line;
     j.s0 = ASC_SCRATCH(t) + 4 * line;
     j.s1 = ASC_SCRATCH(t) + 5 * line;
+    return j;
+}
+
+/* A row of numbers of each sequence, as those of a and of b are. */
+static inline __aicore__ void preference_both_out(const preference *j, __gm__ void *to, int64_t at,
+                                                  int64_t columns, int64_t sequences, int64_t type,
+                                                  __ubuf__ float *a, __ubuf__ float *b,
+                                                  __ubuf__ float *wide)
+{
+    preference_out(to, at, type, a, wide, j->n);
+    if (sequences > 1)
+        preference_out(to, columns + at, type, b, wide, j->n);
+}
+
+ASC_KERNEL preference_loss_f32(ASC_PARAMS(PREFERENCE_LOSS))
+{
+    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
+    const uint64_t in = asc_place(in_at, 0);
+    __ubuf__ float *wide = ASC_SCRATCH(wide), *upstream = ASC_SCRATCH(upstream);
+    __ubuf__ float *lanes = ASC_SCRATCH(lanes), *part = ASC_SCRATCH(part);
+    preference j = preference_of(ASC_NAMES(PREFERENCE_LOSS));
     asc_modes_set();
     asc_dcci_entire_all(); /* the scalar unit reads kl and dloss */
     asc_duplicate(lanes, 0.0f, ASC_LANES);
@@ -125,12 +143,11 @@ ASC_KERNEL preference_loss_f32(ASC_PARAMS(PREFERENCE_LOSS))
             preference_numbers(j.kl, kl, kl_each != 0, at, 0.0f, j.n);
         }
         if (rewards) {
-            preference_scale(j.x, j.a, j.beta, j.n);
-            preference_out(rewards, at, ASC_ANY_F32, j.x, wide, j.n);
-        }
-        if (rewards && sequences > 1) {
-            preference_scale(j.x, j.b, j.beta, j.n);
-            preference_out(rewards, columns + at, ASC_ANY_F32, j.x, wide, j.n);
+            asc_mul_scalar(j.by_a, j.a, j.beta, j.n);
+            if (sequences > 1)
+                asc_mul_scalar(j.by_b, j.b, j.beta, j.n);
+            preference_both_out(&j, rewards, at, columns, sequences, ASC_ANY_F32, j.by_a, j.by_b,
+                                wide);
         }
         preference_losses(&j);
         if (margin)
@@ -147,11 +164,9 @@ ASC_KERNEL preference_loss_f32(ASC_PARAMS(PREFERENCE_LOSS))
         preference_numbers(upstream, dloss, dloss_each != 0, at, 1.0f, j.n);
         preference_scale(upstream, upstream, asc_f32(share), j.n);
         preference_times(j.by_a, upstream, j.n);
-        preference_out(dlogp, at, type, j.by_a, wide, j.n);
-        if (sequences > 1) {
+        if (sequences > 1)
             preference_times(j.by_b, upstream, j.n);
-            preference_out(dlogp, columns + at, type, j.by_b, wide, j.n);
-        }
+        preference_both_out(&j, dlogp, at, columns, sequences, type, j.by_a, j.by_b, wide);
     }
     if (sums) {
         asc_repeat_reduce_sum(part, lanes, ASC_LANES);

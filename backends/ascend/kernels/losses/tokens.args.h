@@ -7,8 +7,8 @@
 
 enum { TOKENS_LEFT_OUT = -1 }; /* the target of a token that the mask leaves out */
 
-/* selected: the targets without gaps, 0 without any, TOKENS_LEFT_OUT where mask is 0. counts: how many are kept,
- * each block's part. Steps: 0 copy in, 1 compute, 2 copy out. */
+/* selected: the targets without gaps, 0 without any, TOKENS_LEFT_OUT where mask is 0. counts: how
+ * many are kept, each block's part. Steps: 0 copy in, 1 compute, 2 copy out. */
 #define SELECT_TOKENS(X)                                                                          \
     X(TENSOR, target, int64_t)                                                                    \
     X(TENSOR, mask, int64_t)                                                                      \

@@ -64,9 +64,9 @@ enum { MHC_SQUARES_AT_ONCE = 16 };
     X(BUFFER, lines, .bytes = 4, .to = TG_UB_LAST)
 
 /* z: the gradient of the products with phi; parts: the same as sums of three bf16, of which each
- * token has those of all columns behind each other, or NULL. pull: what x is multiplied with in dx. partials: each
- * block's sums of the gradients of bias, and in whole blocks behind them of the three alphas; or
- * NULL. */
+ * token has those of all columns behind each other, or NULL. pull: what x is multiplied with in
+ * dx. partials: each block's sums of the gradients of bias, and in whole blocks behind them of the
+ * three alphas; or NULL. */
 #define MHC_COEFFS_BACKWARD(X)                      \
     X(VECTOR, mix, float)                           \
     X(VECTOR, rstd, float)                          \

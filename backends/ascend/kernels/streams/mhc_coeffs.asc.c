@@ -1,6 +1,6 @@
 /* mhc_coeffs.asc.c - coefficients of tokens from the products of their rows with phi, and from
- * their gradients those of the products. Arithmetic is f32 in UB, where a tile's matrices stay until
- * the last step: of the steps nothing goes to memory. */
+ * their gradients those of the products. Arithmetic is f32 in UB, where a tile's matrices stay
+ * until the last step: of the steps nothing goes to memory. */
 #include "mhc_coeffs.h"
 
 /* ---- forward ---- */
