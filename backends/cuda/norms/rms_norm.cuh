@@ -1,4 +1,4 @@
-/* rms_norm.cuh - what the two files of rms_norm share. */
+/* rms_norm.cuh - what the files of rms_norm share. */
 #ifndef CUDA_RMS_NORM_CUH
 #define CUDA_RMS_NORM_CUH
 
