@@ -159,6 +159,7 @@ void sim_play_wake(time_game *play, int id)
     }
     time_flow flow = flow_of(play, head->record, use);
     flow.pipe = id;
+    flow.cube = sim_is_cube(play->grid, core->block);
     if (head->record->streams && use->fetched > 0) {
         join_group(play, lane, head, block->address[head->copy], &flow);
     }

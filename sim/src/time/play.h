@@ -13,19 +13,21 @@ typedef struct time_flow {
     int pipe;                /* whose copy: handed back when it ends */
     double cycles;           /* that it would take alone */
     double fetched, evicted; /* bytes from HBM; dirty bytes that make room for them in L2 */
-    double l2_cycles;
-    double requests; /* for lines past L2 */
-    int group;       /* of copies that fetch the same lines past L2; 0: it is in none */
-    double end;      /* on the clock of its class */
+    double l2_cycles;        /* of the ways to L2 that its kind of core has */
+    int cube;                /* its kind */
+    double requests;         /* for lines past L2 */
+    int group;               /* of copies that fetch the same lines past L2; 0: it is in none */
+    double end;              /* on the clock of its class */
 } time_flow;
 
 /* What can slow a copy: L2 alone, or HBM too: making room when it cannot keep up with writing back,
- * or fetching from it. Behind these a class for each group of copies that fetch the same lines
- * past L2. */
+ * of either kind of core; or fetching from it. Behind these a class for each group of copies that
+ * fetch the same lines past L2. */
 enum {
-    TIME_HITS,
-    TIME_EVICTS,
-    TIME_FETCHES,
+    TIME_KINDS = 2,
+    TIME_HITS = 0,
+    TIME_EVICTS = TIME_HITS + TIME_KINDS,
+    TIME_FETCHES = TIME_EVICTS + TIME_KINDS,
     TIME_GROUPED,
     TIME_FLOW_CLASSES = TIME_GROUPED + TIME_FLOWS / 2
 };
@@ -36,7 +38,7 @@ typedef struct time_share {
     double waiting; /* dirty bytes that HBM has still to take */
     /* asked for a cycle by what is in flight */
     double fetched[TIME_FLOW_CLASSES], evicted[TIME_FLOW_CLASSES];
-    double l2[TIME_FLOW_CLASSES], requests[TIME_FLOW_CLASSES];
+    double l2[TIME_FLOW_CLASSES][TIME_KINDS], requests[TIME_FLOW_CLASSES];
     double way[TIME_FLOW_CLASSES];
     int classes; /* of these, the first that have been used */
     int count[TIME_FLOW_CLASSES];

@@ -2,8 +2,9 @@
  *
  * Each copy has a rate of its own, what it would get if it were alone. When all that are in flight
  * ask for more than HBM can give, all that use it are slowed by the same factor; when they ask L2
- * for too much, those that do not wait for HBM are. So a copy ends when its class has gone a given
- * way, whatever the factors were meanwhile: one clock a class, one sorted list.
+ * for too much, those that do not wait for HBM are; the cores of either kind, cube and vector, have
+ * ways to L2 of their own. So a copy ends when its class has gone a given way, whatever the factors
+ * were meanwhile: one clock a class, one sorted list.
  *
  * Dirty lines that make room wait until HBM has nothing to read, and hold up nobody before too many
  * of them wait.
@@ -46,28 +47,43 @@ static double l2_allows(double fetches, double others)
     return all > 1 ? fmin(1, fmax(1 / all, 0.5 / fetches)) : 1;
 }
 
+/* What cores of a kind ask L2 for beside what they fetch from memory. */
+static double others_of(const time_share *share, int kind, double evicts)
+{
+    return share->l2[TIME_HITS + kind][kind] + share->l2[TIME_EVICTS + kind][kind] * evicts;
+}
+
 static factors factors_now(const time_share *share)
 {
     const int behind = share->waiting >= share->most_waiting * (1 - 1e-9);
-    double fetched = 0, evicted = share->evicted[TIME_EVICTS], l2 = 0;
+    double fetched = 0, evicted = 0, l2[TIME_KINDS] = {0}, first = 1;
     factors now;
+    for (int kind = 0; kind < TIME_KINDS; kind++) {
+        evicted += share->evicted[TIME_EVICTS + kind];
+    }
     for (int class = TIME_FETCHES; class < share->classes; class ++) {
         now.of[class] = class >= TIME_GROUPED ? lines_allow(share, class) : 1;
         fetched += share->fetched[class] * now.of[class];
         evicted += share->evicted[class] * now.of[class];
-        l2 += share->l2[class] * now.of[class];
+        for (int kind = 0; kind < TIME_KINDS; kind++) {
+            l2[kind] += share->l2[class][kind] * now.of[class];
+        }
     }
     const double wanted = fetched + (behind ? evicted : 0);
     const double hbm = wanted > share->hbm_per_cycle ? share->hbm_per_cycle / wanted : 1;
     const double evicts = behind ? hbm : 1;
-    const double others = share->l2[TIME_HITS] + share->l2[TIME_EVICTS] * evicts;
-    const double first = l2_allows(l2 * hbm, others), left = 1 - l2 * hbm * first;
-    const double rest = others > 0 && others > left ? left / others : 1;
+    for (int kind = 0; kind < TIME_KINDS; kind++) {
+        first = fmin(first, l2_allows(l2[kind] * hbm, others_of(share, kind, evicts)));
+    }
     for (int class = TIME_FETCHES; class < share->classes; class ++) {
         now.of[class] *= hbm * first;
     }
-    now.of[TIME_HITS] = rest;
-    now.of[TIME_EVICTS] = evicts * rest;
+    for (int kind = 0; kind < TIME_KINDS; kind++) {
+        const double others = others_of(share, kind, evicts), left = 1 - l2[kind] * hbm * first;
+        const double rest = others > 0 && others > left ? left / others : 1;
+        now.of[TIME_HITS + kind] = rest;
+        now.of[TIME_EVICTS + kind] = evicts * rest;
+    }
     now.growth = -share->hbm_per_cycle;
     for (int class = 0; class < share->classes; class ++) {
         now.growth += (share->fetched[class] + share->evicted[class]) * now.of[class];
@@ -102,7 +118,10 @@ static int class_of(const time_flow *flow)
     if (flow->group) {
         return TIME_GROUPED + flow->group - 1;
     }
-    return flow->fetched > 0 ? TIME_FETCHES : (flow->evicted > 0 ? TIME_EVICTS : TIME_HITS);
+    if (flow->fetched > 0) {
+        return TIME_FETCHES;
+    }
+    return (flow->evicted > 0 ? TIME_EVICTS : TIME_HITS) + flow->cube;
 }
 
 void sim_share_add(time_share *share, const time_flow *flow)
@@ -118,7 +137,7 @@ void sim_share_add(time_share *share, const time_flow *flow)
     flows[at] = added;
     share->evicted[class] += flow->evicted / flow->cycles;
     share->fetched[class] += flow->fetched / flow->cycles;
-    share->l2[class] += flow->l2_cycles / flow->cycles;
+    share->l2[class][flow->cube] += flow->l2_cycles / flow->cycles;
     share->requests[class] += flow->group ? flow->requests / flow->cycles : 0;
 }
 
@@ -150,11 +169,11 @@ int sim_share_end(time_share *share, int class)
     const time_flow done = share->flow[class][--share->count[class]];
     share->evicted[class] -= done.evicted / done.cycles;
     share->fetched[class] -= done.fetched / done.cycles;
-    share->l2[class] -= done.l2_cycles / done.cycles;
+    share->l2[class][done.cube] -= done.l2_cycles / done.cycles;
     share->requests[class] -= done.group ? done.requests / done.cycles : 0;
     if (share->count[class] == 0) { /* no rounding is carried along */
-        share->l2[class] = share->fetched[class] = share->evicted[class] = 0;
-        share->requests[class] = 0;
+        memset(share->l2[class], 0, sizeof share->l2[class]);
+        share->fetched[class] = share->evicted[class] = share->requests[class] = 0;
     }
     return done.pipe;
 }

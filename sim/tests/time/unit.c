@@ -153,14 +153,22 @@ static void copy(script *to, int pipe, uint32_t bytes)
 static time_chip chip;
 static uint64_t apart = (uint64_t)MOST << 20; /* the memory of two blocks */
 
-static double play(const script *script, int blocks, int pessimistic, time_stats *stats)
+/* Units of a grid, of which the cube cores run one program and the vector cores another. */
+static double play_grid(const script *cube, const script *vector, sim_grid grid, int units,
+                        int pessimistic, time_stats *stats)
 {
-    time_record records[MOST];
-    memcpy(records, script->record, sizeof records);
-    const time_program program = {records, script->count, script->copies, 0};
-    time_block *block = calloc((size_t)blocks, sizeof *block);
-    for (int i = 0; i < blocks; i++) {
-        block[i].program = &program;
+    const script *scripts[] = {vector, cube};
+    time_record records[2][MOST];
+    time_program program[2];
+    for (int kind = 0; kind < 2; kind++) {
+        memcpy(records[kind], scripts[kind]->record, sizeof records[kind]);
+        program[kind] =
+            (time_program){records[kind], scripts[kind]->count, scripts[kind]->copies, 0};
+    }
+    time_block *block = calloc((size_t)units, sizeof *block);
+    for (int i = 0; i < units; i++) {
+        const script *script = scripts[sim_is_cube(grid, i)];
+        block[i].program = &program[sim_is_cube(grid, i)];
         block[i].address = calloc(MOST, sizeof *block->address);
         block[i].use = calloc(MOST, sizeof *block->use);
         for (int k = 0; k < script->copies; k++) {
@@ -168,15 +176,19 @@ static double play(const script *script, int blocks, int pessimistic, time_stats
         }
     }
     time_l2 *l2 = sim_l2_new(400000, 128);
-    const double cycles =
-        sim_time_play(&chip, block, blocks, (sim_grid){0, 1, 0}, pessimistic, l2, stats, NULL);
+    const double cycles = sim_time_play(&chip, block, units, grid, pessimistic, l2, stats, NULL);
     sim_l2_free(l2);
-    for (int i = 0; i < blocks; i++) {
+    for (int i = 0; i < units; i++) {
         free(block[i].address);
         free(block[i].use);
     }
     free(block);
     return cycles;
+}
+
+static double play(const script *script, int blocks, int pessimistic, time_stats *stats)
+{
+    return play_grid(script, script, (sim_grid){0, 1, 0}, blocks, pessimistic, stats);
 }
 
 static void near(const char *what, double found, double expected, double part)
@@ -272,6 +284,12 @@ static void test_memory(void)
     out.record[0].copy.least = 28000 / chip.fix_bytes_per_cycle;
     near("copies out of L0C share L2 at a rate of their own", play(&out, 48, 0, stats),
          1 + chip.write_latency + 48 * 28000 / chip.l2_fix_bytes_per_second, 0.01);
+    time_stats mixed[72];
+    near("cube cores leave vector cores their way to L2",
+         play_grid(&out, &b, (sim_grid){1, 2, 1}, 72, 0, mixed),
+         1 + chip.write_latency + 48 * 28000 / chip.l2_write_bytes_per_second, 0.01);
+    near("and the other way round", mixed[0].busy[ASCSIM_FIX], 28000 / chip.fix_bytes_per_cycle,
+         0.01);
     script c = a;
     copy(&c, ASCSIM_MTE3, 8192);
     CHECK(play(&c, 48, 0, stats) >= together, "reads and writes contend");
