@@ -42,56 +42,63 @@ def _smoothing(label_smoothing, formula, classes):
 
 
 class _Slice:
-    """This process's classes, and how the others' are spread."""
+    """A process's losses: its classes of all, and how many the mean of smoothing is over."""
 
-    def __init__(self, group, classes):
+    def __init__(self, group, classes, ignore_index, label_smoothing, formula, mode):
         self.group, self.classes, self.all = group, classes, classes * processes_of(group)
-        self.start = torch.distributed.get_rank(group) * classes if self.all > classes else 0
-        self.options = {"vocab_start": self.start, "vocab_size": self.all} if self.all > classes else {}
+        self.averaged = self.all if mode == "global" else classes
+        self.smoothing = _smoothing(label_smoothing, formula, self.averaged)
+        self.ignore_index, self.options = ignore_index, {"ignore_index": ignore_index}
+        self.alone = self.all == classes
+        if not self.alone:
+            self.options |= {"vocab_start": torch.distributed.get_rank(group) * classes, "vocab_size": self.all}
 
-    def elsewhere(self, device):
-        """A class of another slice, as ids of softmax_logp."""
-        return torch.full((1,), (self.start + self.classes) % self.all, device=device)
+    def known(self, target):
+        """Targets, of which those that are no class count as ignored."""
+        return target.masked_fill((target < 0) | (target >= self.all), self.ignore_index)
 
-    def losses(self, logits, target, ignored, smoothing, mode):
+    def kept(self, numbers, target):
+        return numbers.masked_fill(target == self.ignore_index, 0)
+
+    def losses(self, logits, target):
         """The losses of tokens and their lse."""
-        if not self.options:
-            return ops.cross_entropy_forward(logits, target, lse=True, reduction="none", label_smoothing=smoothing, **ignored)
-        mean = {"mean_logits": True} if smoothing else {}
-        numbers = ops.softmax_logp_forward(logits, target, lse=True, **mean, **ignored, **self.options)
-        exchanged = numbers[:2] if mode == "partition" else numbers
-        x_y, lse, *means = of_all(self.group, *exchanged)
+        if self.alone:
+            return ops.cross_entropy_forward(
+                logits, target, lse=True, reduction="none", label_smoothing=self.smoothing, **self.options
+            )
+        mean = {"mean_logits": True} if self.smoothing else {}
+        numbers = ops.softmax_logp_forward(logits, target, lse=True, **mean, **self.options)
+        x_y, lse, *means = of_all(self.group, *(numbers if self.averaged == self.all else numbers[:2]))
         lse = lse.logsumexp(0)
-        loss = lse - (1 - smoothing) * x_y.sum(0)
-        if smoothing:
-            loss = loss - smoothing * (means[0].mean(0) if means else numbers[2])
-        return loss.masked_fill(target == ignored["ignore_index"], 0), lse
+        loss = lse - (1 - self.smoothing) * x_y.sum(0)
+        if self.smoothing:
+            loss = loss - self.smoothing * (means[0].mean(0) if means else numbers[2])
+        return self.kept(loss, target), lse
 
-    def gradient(self, logits, target, lse, dloss, ignored, smoothing, averaged):
-        """Of the process's own losses; averaged: how many classes the mean is over."""
+    def gradient(self, logits, target, lse, dloss):
         dlogits = like(logits)
-        if not self.options:
-            options = {"reduction": "none", "label_smoothing": smoothing, **ignored}
+        if self.alone:
+            options = {"reduction": "none", "label_smoothing": self.smoothing, **self.options}
             return ops.cross_entropy_backward(logits, target, lse=lse, dloss=dloss, dlogits=dlogits, **options)
-        if not smoothing:
-            return ops.softmax_logp_backward(logits, target, lse=lse, dlogp=-dloss, dlogits=dlogits, **ignored, **self.options)
+        if not self.smoothing:
+            return ops.softmax_logp_backward(logits, target, lse=lse, dlogp=-dloss, dlogits=dlogits, **self.options)
         wide = torch.promote_types(logits.dtype, torch.float32)
         pieces = (t.split(-(-ROOM // self.classes)) for t in (dlogits, logits, target, lse, dloss))
         for made, x, *given in zip(*pieces):
-            made.copy_(self._smoothed(x.to(wide, copy=True), *given, ignored, smoothing, averaged))
+            made.copy_(self._smoothed(x.to(wide, copy=True), *given))
         return dlogits
 
-    def _smoothed(self, x, target, lse, dloss, ignored, smoothing, averaged):
-        """The gradient over x, f32 at least. What the target does not get of p dloss another slice's class is said to get."""
-        others = {"selected_ids": self.elsewhere(x.device), "dselected": -smoothing * dloss.unsqueeze(-1)}
-        dlogp = (smoothing - 1) * dloss
-        ops.softmax_logp_backward(x, target, lse=lse, dlogp=dlogp, dlogits=x, **others, **ignored, **self.options)
-        uniform = (smoothing / averaged * dloss).masked_fill(target == ignored["ignore_index"], 0)
-        return x.sub_(uniform.unsqueeze(-1))
+    def _smoothed(self, x, target, lse, dloss):
+        """The gradient over x, f32 at least. What the target does not get of p dloss a class of another slice is said to get."""
+        elsewhere = torch.full((1,), (self.options["vocab_start"] + self.classes) % self.all, device=x.device)
+        smoothed = {"selected_ids": elsewhere, "dselected": -self.smoothing * dloss.unsqueeze(-1)}
+        dlogp = (self.smoothing - 1) * dloss
+        ops.softmax_logp_backward(x, target, lse=lse, dlogp=dlogp, dlogits=x, **smoothed, **self.options)
+        return x.sub_(self.kept(self.smoothing / self.averaged * dloss, target).unsqueeze(-1))
 
 
 class LigerVocabParallelCEFunction(Function):
-    """A target that is no class of any slice counts as ignored. With the mode `partition` the losses of processes differ."""
+    """With the mode `partition` the losses of processes differ."""
 
     @staticmethod
     def forward(
@@ -107,20 +114,15 @@ class LigerVocabParallelCEFunction(Function):
         if vocab_parallel_logits.dim() != 3:
             raise ValueError(f"vocab_parallel_logits are {tuple(vocab_parallel_logits.shape)}, expected 3-D [seq, batch, vocab]")
         validate_formula_and_mode(label_smoothing_formula, label_smoothing_mode)
-        ctx.shape = vocab_parallel_logits.shape
-        ctx.slice = _Slice(tp_group, ctx.shape[-1])
-        ctx.averaged = ctx.slice.all if label_smoothing_mode == "global" else ctx.slice.classes
-        ctx.smoothing = _smoothing(label_smoothing, label_smoothing_formula, ctx.averaged)
-        ctx.ignored = {"ignore_index": ignore_index}
-        logits, target = matrix(vocab_parallel_logits), target.reshape(-1).contiguous().long()
-        target = target.masked_fill((target < 0) | (target >= ctx.slice.all), ignore_index)
-        loss, lse = ctx.slice.losses(logits, target, ctx.ignored, ctx.smoothing, label_smoothing_mode)
+        shape = vocab_parallel_logits.shape
+        options = ignore_index, label_smoothing, label_smoothing_formula, label_smoothing_mode
+        ctx.slice = _Slice(tp_group, shape[-1], *options)
+        logits, target = matrix(vocab_parallel_logits), ctx.slice.known(target.reshape(-1).contiguous().long())
+        loss, lse = ctx.slice.losses(logits, target)
         ctx.save_for_backward(logits, target, lse)
-        return loss.view(ctx.shape[:-1])
+        return loss.view(shape[:-1])
 
     @staticmethod
     def backward(ctx, grad_output):
-        logits, target, lse = ctx.saved_tensors
-        dloss = grad_output.reshape(-1).contiguous()
-        dlogits = ctx.slice.gradient(logits, target, lse, dloss, ctx.ignored, ctx.smoothing, ctx.averaged)
-        return (dlogits.view(ctx.shape), *(None,) * 6)
+        dlogits = ctx.slice.gradient(*ctx.saved_tensors, grad_output.reshape(-1).contiguous())
+        return (dlogits.view(*grad_output.shape, ctx.slice.classes), *(None,) * 6)
