@@ -21,7 +21,7 @@ ASCEND_OPERATOR_IF(flash_attention_forward, TG_TAKES_FLOATS);
 
 int ascend_flash_attention_forward_accepts(const tg_flash_attention_forward_args *args)
 {
-    return attention_takes(args->q);
+    return ATTENTION_IS_PLAIN(args) && attention_takes(args->q);
 }
 
 /* Of many keys tiles are twice as large: half as many sums go through memory. */

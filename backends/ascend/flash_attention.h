@@ -49,6 +49,11 @@ attention_problem attention_of(const tg_tensor *q, const tg_tensor *k, const tg_
 
 /* Whether the kernels of flash_attention take the queries: heads are no wider than FLASH_MOST_D. */
 int attention_takes(const tg_tensor *q);
+/* Whether they take a call of either direction: one without packed rows, bias, sinks, window and
+ * softcap, whose values are as wide as keys. */
+#define ATTENTION_IS_PLAIN(a)                                                   \
+    (!(a)->cu_seqlens_q && !(a)->bias && !(a)->sinks && (a)->window_left < 0 && \
+     (a)->window_right < 0 && (a)->softcap == 0 && (a)->v->shape[3] == (a)->k->shape[3])
 
 int64_t attention_up(int64_t n, int64_t step);   /* rounded up */
 double attention_scale(double scale, int64_t d); /* 0: the default */

@@ -35,7 +35,7 @@ ASCEND_OPERATOR_IF(flash_attention_backward, TG_TAKES_FLOATS);
 
 int ascend_flash_attention_backward_accepts(const tg_flash_attention_backward_args *args)
 {
-    return attention_takes(args->q);
+    return ATTENTION_IS_PLAIN(args) && attention_takes(args->q);
 }
 
 static flash_units units_of(const problem *p)

@@ -870,21 +870,41 @@ TG_API tg_status tg_preference_loss_forward(tg_ctx *ctx,
 TG_API tg_status tg_preference_loss_backward(tg_ctx *ctx,
                                              const tg_preference_loss_backward_args *args);
 
-/* flash_attention: softmax(scale q k^T + mask) v, without ever storing the S x S scores.
- *   q, y [B,S,H,D] T; k, v [B,L,K,D] T, H a multiple of K (query head h reads key head
- *   h / (H / K)); any strides but a contiguous last dimension.
+/* flash_attention: softmax(scores) v, without ever storing the S x L scores.
+ *   s_ij = scale q_i . k_j, with softcap c tanh(s_ij / c), plus bias_ij
+ *   y_i = sum over the keys j that query i sees of p_ij v_j,   p_ij = exp(s_ij - lse_i),
+ *   lse_i = log(sum over them of exp(s_ij) + exp(sinks_h))
+ *   q [B,S,H,D], k [B,L,K,D], v [B,L,K,E], y [B,S,H,E] T, H a multiple of K (query head h reads key
+ *   head h / (H / K)); any strides but a contiguous last dimension.
+ *   cu_seqlens_q, cu_seqlens_k [N+1], both or neither: B is 1, and rows are N sequences one behind
+ *   the other, with boundaries that ascend from 0 to S and L at most; a sequence may be empty.
+ *   Queries see keys of their own sequence alone. S and L below are those of the sequence. Rows
+ *   behind the last boundary see nothing and are not seen.
+ *   bias [B,H,S,L] W, strides 0 where batches, heads or queries share it; may be -inf.
+ *   sinks [H] W: a logit for each head that takes part in the softmax and has no value.
  *   lse f32 [B,H,S], compact.
  *   scale: 0 means 1 / sqrt(D).
- *   causal = 1: query i sees keys j <= i + L - S. A query that sees no key gives y = 0, lse = -inf.
+ *   window_left, window_right: query i sees keys from i + L - S - window_left to i + L - S +
+ *   window_right; 0 and -1 mean no limit, TG_ZERO none on that side. causal = 1: window_right is
+ *   none, whatever it says. The last query is thus beside the last key.
+ *   softcap c: 0 means none.
+ *   A query that sees no key, or scores of -inf alone, gives y = 0, lse = sinks_h, or -inf.
  * Saved for backward: q, k, v, y, lse.
- * Source: Dao et al. 2022, arXiv:2205.14135.
+ * Numerics: a NaN in a key that no query sees, or in a query that sees no key, changes nothing. One
+ *   in v may reach queries that do not see it, if others do.
+ * Errors: TG_EUNSUPPORTED in the memory of a device whose backend has only plain calls: those
+ *   without cu_seqlens_q, bias, sinks, window and softcap, where E is D.
+ * Source: Dao et al. 2022, arXiv:2205.14135; softcap: Gemma 2, arXiv:2408.00118; sinks: GPT-OSS,
+ *   arXiv:2508.10925.
  */
 TG_API tg_status tg_flash_attention_forward(tg_ctx *ctx,
                                             const tg_flash_attention_forward_args *args);
 
-/*   With p = exp(scale q k^T - lse), D_i = sum_d dy_i y_i:
- *   dv = p^T dy,   ds = p * (dy v^T - D),   dq = scale ds k,   dk = scale ds^T q,
+/*   With p of forward, t_ij = tanh(scale q_i . k_j / c), D_i = sum over E of dy_i y_i:
+ *   dv = p^T dy,   ds = p * (dy v^T - D),   with softcap ds * (1 - t^2),
+ *   dq = scale ds k,   dk = scale ds^T q,   dsinks_h = - sum_i exp(sinks_h - lse_i) D_i,
  *   where dk and dv are sums over the query heads that read the same key head.
+ *   dsinks [H] W, only with sinks; NULL: not computed. bias has no gradient here.
  */
 TG_API tg_status tg_flash_attention_backward(tg_ctx *ctx,
                                              const tg_flash_attention_backward_args *args);

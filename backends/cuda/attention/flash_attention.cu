@@ -2,6 +2,7 @@
  * tensors that they cannot read as they lie. */
 #include "flash_attention.cuh"
 #include "flash_attention_hopper.h"
+#include "flash_attention_plain.h"
 #include "host/tensor_map.h"
 
 /* ---- copies of rows that do not begin at a multiple of 16 bytes, or do not end at one ---- */
@@ -73,13 +74,14 @@ static flash_view given(const tg_tensor *t, bool copied, bool negative, char **r
 
 /* ---- the operators ---- */
 
-static bool takes(const tg_tensor *q, const tg_tensor *k)
+template <class ARGS> static bool takes(const ARGS *args)
 {
+    const tg_tensor *q = args->q, *k = args->k;
     /* blocks are of 32 rows at least */
     const int64_t rows =
         rows_of(q) + 32 * q->shape[0] * q->shape[2] + rows_of(k) + 32 * k->shape[0] * k->shape[2];
-    return q->shape[3] <= FLASH_MOST_D && q->shape[1] < 1 << 30 && k->shape[1] < 1 << 30 &&
-           rows / 32 < INT32_MAX;
+    return FLASH_IS_PLAIN(args) && q->shape[3] <= FLASH_MOST_D && q->shape[1] < 1 << 30 &&
+           k->shape[1] < 1 << 30 && rows / 32 < INT32_MAX;
 }
 
 static flash_problem problem_of(const tg_tensor *q, const tg_tensor *k, double scale, bool causal)
@@ -104,7 +106,7 @@ CUDA_OPERATOR(flash_attention_backward, TG_TAKES_FLOATS);
 tg_status cuda_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_forward_args *args)
 {
     cuda_call call;
-    if (!takes(args->q, args->k))
+    if (!takes(args))
         return TG_EUNSUPPORTED;
     flash_problem p = problem_of(args->q, args->k, args->scale, args->causal != 0);
     const bool negative = p.factor < 0; /* then -q is given, since a row's greatest score counts */
@@ -134,7 +136,7 @@ tg_status cuda_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_for
 tg_status cuda_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_backward_args *args)
 {
     cuda_call call;
-    if (!takes(args->q, args->k))
+    if (!takes(args))
         return TG_EUNSUPPORTED;
     flash_problem p = problem_of(args->q, args->k, args->scale, args->causal != 0);
     const tg_tensor *const inputs[] = {args->q, args->k, args->v, args->y, args->dy};
@@ -216,7 +218,7 @@ template <class ARGS> static flash_problem problem_in_place(const ARGS *args)
 int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_args *args)
 {
     const tg_tensor *const tensors[] = {args->q, args->k, args->v, args->y};
-    return are_for_engine(tensors) && args->scale >= 0 && takes(args->q, args->k);
+    return are_for_engine(tensors) && args->scale >= 0 && takes(args);
 }
 
 tg_status cuda_flash_attention_forward_sm90(tg_ctx *ctx,
@@ -240,7 +242,7 @@ int cuda_flash_attention_backward_sm90_accepts(const tg_flash_attention_backward
 {
     const tg_tensor *const tensors[] = {args->q, args->dy, args->k,  args->v,
                                         args->y, args->dq, args->dk, args->dv};
-    return are_for_engine(tensors) && takes(args->q, args->k);
+    return are_for_engine(tensors) && takes(args);
 }
 
 tg_status cuda_flash_attention_backward_sm90(tg_ctx *ctx,

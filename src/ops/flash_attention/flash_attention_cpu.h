@@ -12,12 +12,16 @@
 #ifndef TG_FLASH_ATTENTION_CPU_H
 #define TG_FLASH_ATTENTION_CPU_H
 
+#include "flash_attention.h"
 #include "rows/level.h"
 #include "simd.h"
 #include "tiles.h"
 
 #define fa_view_of TG_AT_LEVEL(fa_view_of)
 #define fa_sizes_of TG_AT_LEVEL(fa_sizes_of)
+#define fa_number TG_AT_LEVEL(fa_number)
+#define fa_find TG_AT_LEVEL(fa_find)
+#define fa_pairs TG_AT_LEVEL(fa_pairs)
 #define fa_grain TG_AT_LEVEL(fa_grain)
 #define fa_scratch TG_AT_LEVEL(fa_scratch)
 #define fa_softmax TG_AT_LEVEL(fa_softmax)
@@ -29,6 +33,8 @@
 #define fa_stack TG_AT_LEVEL(fa_stack)
 #define fa_lanes TG_AT_LEVEL(fa_lanes)
 #define fa_store_row TG_AT_LEVEL(fa_store_row)
+#define fa_clear_rows TG_AT_LEVEL(fa_clear_rows)
+#define fa_change_scores TG_AT_LEVEL(fa_change_scores)
 
 #if defined(SIMD_BF16_DOT)
 #define FA_PAIRS 1
@@ -95,106 +101,87 @@ SIMD_INLINE int64_t fa_depth(int64_t d, int64_t s)
     return (fa_min(d - s * FA_SLICE, FA_SLICE) + FA_PER_WORD - 1) / FA_PER_WORD;
 }
 
-/* ---- which query sees which key of a tile ---- */
+/* ---- which query sees which key ---- */
+
+/* Query i of a sequence sees the keys from i + lo to i + hi, as far as there are any. */
+typedef struct fa_sequence {
+    attention_sequence at;
+    int64_t lo, hi;
+} fa_sequence;
+
+SIMD_INLINE fa_sequence fa_sequence_at(const attention_mask *m, int64_t i)
+{
+    const attention_sequence at = attention_sequence_at(m, i);
+    const int64_t own = at.keys - at.queries; /* the key beside the first query */
+    return (fa_sequence){at, own - m->left, own + m->right + 1};
+}
+
+/* The first key that query i sees, or a later one. */
+SIMD_INLINE int64_t fa_first_key(const fa_sequence *s, int64_t i)
+{
+    return fa_max(0, i + s->lo);
+}
+
+/* Queries before this one see no key. */
+SIMD_INLINE int64_t fa_blind(const fa_sequence *s)
+{
+    return s->at.keys == 0 ? s->at.queries : fa_min(s->at.queries, fa_max(0, 1 - s->hi));
+}
 
 typedef struct fa_tile {
-    int nq, nk; /* queries and keys in it */
-    int first;  /* query i sees the keys [0, first + i), as far as there are any */
+    int nq, nk;   /* queries and keys in it */
+    int from, to; /* query i sees the keys [from + i, to + i), as far as there are any */
 } fa_tile;
 
-SIMD_INLINE fa_tile fa_tile_of(int64_t q0, int64_t nq, int64_t k0, int64_t nk, int causal,
-                               int64_t offset)
+/* Of the queries from q0 on, by the keys from k0 on. */
+SIMD_INLINE fa_tile fa_tile_of(const fa_sequence *s, int64_t q0, int64_t nq, int64_t k0, int64_t nk)
 {
-    const int64_t first = causal ? q0 + offset + 1 - k0 : FA_KB;
-    return (fa_tile){(int)nq, (int)nk, (int)fa_max(-FA_QB, fa_min(first, FA_KB))};
+    const int64_t from = q0 + s->lo - k0, to = q0 + s->hi - k0;
+    return (fa_tile){(int)nq, (int)nk, (int)fa_max(-FA_QB, fa_min(from, FA_KB)),
+                     (int)fa_max(-FA_QB, fa_min(to, FA_KB))};
 }
 
-/* number of keys that query i sees */
+/* the end of the keys that query i sees */
 SIMD_INLINE int fa_keys(const fa_tile *t, int i)
 {
-    return (int)fa_max(0, fa_min(t->nk, t->first + i));
+    return (int)fa_max(0, fa_min(t->nk, t->to + i));
 }
 
-/* keys of the tile to compute for queries up to i: whole register blocks */
+/* whether any query sees a key of the tile */
+SIMD_INLINE int fa_is_seen(const fa_tile *t)
+{
+    return fa_keys(t, t->nq - 1) > 0 && t->from < t->nk;
+}
+
+/* keys of the tile to compute for queries from i on: whole register blocks, from here .. */
+SIMD_INLINE int fa_keys_from(const fa_tile *t, int i)
+{
+    return (int)(fa_max(0, fa_min(t->nk, t->from + i)) / FA_MR * FA_MR);
+}
+
+/* .. and for queries up to i, to here */
 SIMD_INLINE int fa_keys_up(const fa_tile *t, int i)
 {
     return (int)fa_round_up(fa_keys(t, i), FA_MR);
 }
 
-/* the first query that sees key k */
+/* the first query that sees key k or an earlier one */
 SIMD_INLINE int fa_first_query(const fa_tile *t, int k)
 {
-    return (int)fa_max(0, k + 1 - t->first);
+    return (int)fa_max(0, k + 1 - t->to);
 }
 
-/* keys for which all register blocks of queries need words */
+/* the end of the queries that see key k or a later one */
+SIMD_INLINE int fa_end_query(const fa_tile *t, int k)
+{
+    return (int)fa_max(0, fa_min(t->nq, k + 1 - t->from));
+}
+
+/* keys for which all register blocks of queries need words: from those of query 0 to here */
 SIMD_INLINE int fa_filled(const fa_tile *t)
 {
     const int64_t panels = fa_round_up(t->nq, FA_NR), blocks = fa_round_up(t->nq, FA_MR);
     return fa_keys_up(t, (int)fa_max(panels, blocks) - 1);
 }
-
-/* ---- tensors ---- */
-
-/* A tensor [B,S,H,D]: strides in elements. */
-typedef struct fa_view {
-    char *data;
-    int64_t batch, row, head;
-} fa_view;
-
-SIMD_INLINE char *fa_at(const fa_view *t, el e, int64_t b, int64_t s, int64_t h)
-{
-    return t->data + (b * t->batch + s * t->row + h * t->head) * el_size(e);
-}
-
-typedef struct fa_sizes {
-    el type;
-    int64_t batch, queries, keys, heads, key_heads, d;
-    int causal;
-    float scale;
-} fa_sizes;
-
-/* ---- flash_attention_kernel.c ---- */
-
-fa_view fa_view_of(const tg_tensor *t);
-fa_sizes fa_sizes_of(const tg_tensor *q, const tg_tensor *k, double scale, int64_t causal);
-/* Tasks that a worker takes at once, of a million products: small problems stay on one thread. */
-int64_t fa_grain(int64_t products_per_task);
-/* So many words for each worker; size: their bytes. */
-char *fa_scratch(tg_ctx *ctx, int64_t words, int64_t *size);
-
-/* Products: flash_attention_kernel_registers.c, flash_attention_kernel_tiles.c.
- * scores[key][query] = scale * sum over d of a[key][d] * b[d][query], where they can be seen.
- * a: layout rows of a_rows rows; b: layout lanes. */
-void fa_scores(const fa_tile *t, int64_t d, const word *a, int64_t a_rows, const word *b,
-               float scale, float *scores);
-/* sums[query][d] += sum over keys of p[key][query] * b[key][d].
- * p: words of keys; b: layout stack of b_rows rows. sums: [slice][sum_rows][64]. */
-void fa_sum_keys(const fa_tile *t, int64_t d, const word *p, const word *b, int64_t b_rows,
-                 float *sums, int64_t sum_rows);
-/* sums[key][d] += sum over queries of p[key][query] * b[query][d].
- * p: words of queries; b: layout stack of one tile. sums: [slice][sum_rows][64]. */
-void fa_sum_queries(const fa_tile *t, int64_t d, const word *p, const word *b, float *sums,
-                    int64_t sum_rows);
-/* n rows of d elements to layout rows; zero rows up to `padded`. */
-void fa_pack_rows(el e, const char *from, int64_t stride, int64_t n, int64_t padded, int64_t d,
-                  word *to, int64_t to_rows);
-/* Layout stack from layout rows. For floats they are the same and `stack` is not used. */
-const word *fa_stack(const word *rows, word *stack, int64_t n, int64_t d, int64_t all_rows);
-/* Layout lanes from one tile in layout rows, n rows rounded up to FA_NR. */
-void fa_lanes(const word *rows, int64_t n, int64_t d, word *lanes);
-/* One row of sums [slice][..][64], slice_step floats apart, times factor, to a row of a tensor. */
-void fa_store_row(el e, char *to, int64_t d, const float *sums, int64_t slice_step, float factor);
-
-/* ---- flash_attention_kernel_softmax.c ---- */
-
-/* Takes the tile's scores of the panel of FA_NR queries at i into max and sum; they become
- * probabilities, words of keys up to `filled`. factor: of the sums of earlier tiles. */
-void fa_softmax(const fa_tile *t, int i, int filled, float *scores, float *max, float *sum,
-                float *factor);
-/* p, scores, become probabilities, and ds, products of dy and v, their gradients: words of queries;
- * ds_keys: of keys. rows: lse, and `padded` floats further the sums over d of dy y. */
-void fa_softmax_gradient(const fa_tile *t, int i, int filled, float *p, float *ds, word *ds_keys,
-                         const float *rows, int64_t padded);
 
 #endif

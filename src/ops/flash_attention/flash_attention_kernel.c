@@ -1,6 +1,6 @@
 /* flash_attention: sizes of a call, and the way from tensors to packed matrices in
  * scratch and back. */
-#include "flash_attention_cpu.h"
+#include "flash_attention_cpu_kernels.h"
 
 /* ---- calls ---- */
 
@@ -9,19 +9,57 @@ fa_view fa_view_of(const tg_tensor *t)
     return (fa_view){tg_data(t), tg_stride(t, 0), tg_stride(t, 1), tg_stride(t, 2)};
 }
 
-fa_sizes fa_sizes_of(const tg_tensor *q, const tg_tensor *k, double scale, int64_t causal)
+fa_sizes fa_sizes_of(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
+                     const tg_tensor *bias, const tg_tensor *sinks, attention_mask mask,
+                     double scale, double softcap)
 {
     const int64_t d = q->shape[3];
     fa_sizes n = {.type = (el)tg_el(tg_type_of(q)),
-                  .batch = q->shape[0],
-                  .queries = q->shape[1],
-                  .keys = k->shape[1],
+                  .mask = mask,
                   .heads = q->shape[2],
                   .key_heads = k->shape[2],
                   .d = d,
-                  .causal = (int)causal};
+                  .e = v->shape[3],
+                  .softcap = (float)softcap};
     n.scale = (float)(scale != 0 ? scale : d > 0 ? 1 / sqrt((double)d) : 1);
+    if (bias) {
+        n.bias =
+            (fa_view){tg_data(bias), tg_stride(bias, 0), tg_stride(bias, 2), tg_stride(bias, 1)};
+        n.bias_type = (el)tg_el(tg_type_of(bias));
+    }
+    if (sinks) {
+        n.sinks = tg_data(sinks);
+        n.sinks_type = (el)tg_el(tg_type_of(sinks));
+    }
     return n;
+}
+
+float fa_number(el e, const void *data, int64_t i)
+{
+    return v_load_n(e, data, i, 1, 0.0f)[0];
+}
+
+int64_t fa_find(const int64_t *before, int64_t count, int64_t at)
+{
+    int64_t low = 0;
+    for (int64_t high = count; high - low > 1;) {
+        const int64_t middle = low + (high - low) / 2;
+        if (before[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int64_t fa_pairs(const attention_mask *m)
+{
+    int64_t pairs = 0;
+    for (int64_t i = 0; i < m->sequences; i++) {
+        const attention_sequence s = attention_sequence_at(m, i);
+        pairs += s.queries * s.keys;
+    }
+    return fa_max(1, pairs);
 }
 
 int64_t fa_grain(int64_t products_per_task)
@@ -82,8 +120,14 @@ void fa_pack_rows(el e, const char *from, int64_t stride, int64_t n, int64_t pad
 #else
     EL_SPECIALIZE(e, fa_pack_rows_of, from, stride, n, d, to, to_rows);
 #endif
+    fa_clear_rows(to, n, padded, d, to_rows);
+}
+
+void fa_clear_rows(word *rows, int64_t begin, int64_t end, int64_t d, int64_t all_rows)
+{
     for (int64_t s = 0; s < fa_slices(d); s++)
-        memset(to + (s * to_rows + n) * FA_W, 0, (size_t)((padded - n) * FA_W) * sizeof *to);
+        memset(rows + (s * all_rows + begin) * FA_W, 0,
+               (size_t)((end - begin) * FA_W) * sizeof *rows);
 }
 
 const word *fa_stack(const word *rows, word *stack, int64_t n, int64_t d, int64_t all_rows)

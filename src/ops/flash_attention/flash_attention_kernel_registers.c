@@ -1,6 +1,6 @@
 /* flash_attention: products of small matrices that lie packed in scratch, in
  * registers of vectors. */
-#include "flash_attention_cpu.h"
+#include "flash_attention_cpu_kernels.h"
 
 #if !TILES
 
@@ -94,7 +94,7 @@ void fa_scores(const fa_tile *t, int64_t d, const word *a, int64_t a_rows, const
 {
     for (int j = 0; j < t->nq; j += FA_NR) {
         const int keys = fa_keys_up(t, j + FA_NR - 1);
-        for (int i = 0; i < keys; i += FA_MR) {
+        for (int i = fa_keys_from(t, j); i < keys; i += FA_MR) {
             fa_block block;
             fa_block_zero(&block);
             const word *as = a + i * FA_W, *bs = b + j;
@@ -116,13 +116,14 @@ void fa_sum_keys(const fa_tile *t, int64_t d, const word *p, const word *b, int6
         const word *bs = b + s * (b_rows / FA_PER_WORD) * FA_SLICE + column;
         float *c = sums + s * sum_rows * FA_SLICE + column;
         for (int i = 0; i < t->nq; i += FA_MR) {
-            const int keys = fa_keys(t, i + FA_MR - 1);
-            if (keys == 0)
+            const int begin = fa_keys_from(t, i) / FA_PER_WORD;
+            const int end = (fa_keys(t, i + FA_MR - 1) + FA_PER_WORD - 1) / FA_PER_WORD;
+            if (end <= begin)
                 continue;
             fa_block block;
             fa_block_load(&block, c + i * FA_SLICE, FA_SLICE);
-            fa_block_multiply(&block, p + i, 1, FA_QB, bs, FA_SLICE,
-                              (keys + FA_PER_WORD - 1) / FA_PER_WORD);
+            fa_block_multiply(&block, p + i + begin * FA_QB, 1, FA_QB, bs + begin * FA_SLICE,
+                              FA_SLICE, end - begin);
             fa_block_store_sum(&block, c + i * FA_SLICE, FA_SLICE);
         }
     }
@@ -136,9 +137,9 @@ void fa_sum_queries(const fa_tile *t, int64_t d, const word *p, const word *b, f
         const int64_t s = n / FA_SLICE, column = n % FA_SLICE;
         const word *bs = b + s * FA_STACK_TILE + column;
         float *c = sums + s * sum_rows * FA_SLICE + column;
-        for (int i = 0; i < keys; i += FA_MR) {
+        for (int i = fa_keys_from(t, 0); i < keys; i += FA_MR) {
             const int begin = fa_first_query(t, i) / FA_PER_WORD;
-            const int end = (t->nq + FA_PER_WORD - 1) / FA_PER_WORD;
+            const int end = (fa_end_query(t, i + FA_MR - 1) + FA_PER_WORD - 1) / FA_PER_WORD;
             fa_block block;
             fa_block_load(&block, c + i * FA_SLICE, FA_SLICE);
             fa_block_multiply(&block, p + i * FA_QB + begin, FA_QB, 1, bs + begin * FA_SLICE,

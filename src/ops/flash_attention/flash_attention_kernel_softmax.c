@@ -1,5 +1,5 @@
 /* flash_attention: the running softmax of a panel of FA_NR queries, and its gradient. */
-#include "flash_attention_cpu.h"
+#include "flash_attention_cpu_kernels.h"
 
 /* ---- which keys the queries of a panel see ---- */
 
@@ -11,52 +11,68 @@ SIMD_INLINE void fa_panel_clear(word *p, int begin, int end)
             *(vi_mem *)(p + k * FA_QB + j * VL) = v_seti(0);
 }
 
-/* keys that all queries of the panel at i see, even */
-SIMD_INLINE int fa_keys_all(const fa_tile *t, int i)
+/* The keys that are computed for the panel at i, [begin, end), and those of them that all its
+ * queries see, [all_begin, all_end): even. Query j sees the keys from[j] to to[j]. */
+typedef struct fa_panel {
+    int begin, all_begin, all_end, end;
+    vi from[FA_NV], to[FA_NV];
+} fa_panel;
+
+SIMD_INLINE fa_panel fa_panel_of(const fa_tile *t, int i)
 {
-    return fa_keys(t, i) & ~1;
+    fa_panel p = {.begin = fa_keys_from(t, i), .end = fa_keys_up(t, i + FA_NR - 1)};
+    const int last = (int)fa_round_up(fa_max(0, t->from + i + FA_NR - 1), 2);
+    p.all_begin = (int)fa_max(p.begin, last);
+    p.all_end = fa_keys(t, i) & ~1;
+    if (p.all_begin >= p.all_end)
+        p.all_begin = p.all_end = p.begin;
+    for (int j = 0; j < FA_NV; j++) {
+        const vi query = v_iota() + (i + j * VL), to = query + t->to, all = v_seti(t->nk);
+        const vi more = to > all;
+        p.from[j] = query + t->from;
+        p.to[j] = t->to == FA_KB ? all : (all & more) | (to & ~more);
+    }
+    return p;
 }
 
-SIMD_INLINE void fa_panel_keys(const fa_tile *t, int i, vi keys[FA_NV])
+/* Whether the queries of vector j see a key. */
+SIMD_INLINE vi fa_seen(const fa_panel *panel, int j, int key)
 {
-    for (int j = 0; j < FA_NV; j++) {
-        const vi seen = v_iota() + (t->first + i + j * VL), all = v_seti(t->nk);
-        const vi more = seen > all;
-        keys[j] = t->first == FA_KB ? all : (all & more) | (seen & ~more);
-    }
+    const vi k = v_seti(key);
+    return (k < panel->to[j]) & (k >= panel->from[j]);
 }
 
 /* ---- forward ---- */
 
-SIMD_INLINE vf fa_score(const float *scores, int key, int j, int masked, vi keys)
+SIMD_INLINE vf fa_score(const float *scores, int key, int j, int masked, const fa_panel *panel)
 {
     const vf score = *(const vf_mem *)(scores + key * FA_QB + j * VL);
-    return masked ? v_select(v_seti(key) < keys, score, v_set(-INFINITY)) : score;
+    return masked ? v_select(fa_seen(panel, j, key), score, v_set(-INFINITY)) : score;
 }
 
 SIMD_INLINE void fa_panel_max(const float *scores, int begin, int end, int masked,
-                              const vi keys[FA_NV], vf max[FA_NV])
+                              const fa_panel *panel, vf max[FA_NV])
 {
     vf other[FA_NV];
     for (int j = 0; j < FA_NV; j++)
         other[j] = max[j];
     for (int k = begin; k < end; k += 2)
         for (int j = 0; j < FA_NV; j++) {
-            max[j] = v_max(max[j], fa_score(scores, k, j, masked, keys[j]));
-            other[j] = v_max(other[j], fa_score(scores, k + 1, j, masked, keys[j]));
+            max[j] = v_max(max[j], fa_score(scores, k, j, masked, panel));
+            other[j] = v_max(other[j], fa_score(scores, k + 1, j, masked, panel));
         }
     for (int j = 0; j < FA_NV; j++)
         max[j] = v_max(max[j], other[j]);
 }
 
 /* scores become probabilities, words of keys, in place */
-SIMD_INLINE void fa_panel_exp(float *scores, int begin, int end, int masked, const vi keys[FA_NV],
+SIMD_INLINE void fa_panel_exp(float *scores, int begin, int end, int masked, const fa_panel *panel,
                               const vf max[FA_NV], vf sum[FA_NV])
 {
     for (int k = begin; k < end; k += 2)
         for (int j = 0; j < FA_NV; j++) {
-            const vf p0 = v_exp_normal(fa_score(scores, k, j, masked, keys[j]) - max[j]);
-            const vf p1 = v_exp_normal(fa_score(scores, k + 1, j, masked, keys[j]) - max[j]);
+            const vf p0 = v_exp_normal(fa_score(scores, k, j, masked, panel) - max[j]);
+            const vf p1 = v_exp_normal(fa_score(scores, k + 1, j, masked, panel) - max[j]);
             sum[j] += p0 + p1;
 #if FA_PAIRS
             *(vi_mem *)((word *)scores + k / 2 * FA_QB + j * VL) = v_pack_pairs(p0, p1);
@@ -70,14 +86,13 @@ SIMD_INLINE void fa_panel_exp(float *scores, int begin, int end, int masked, con
 void fa_softmax(const fa_tile *t, int i, int filled, float *scores, float *max, float *sum,
                 float *factor)
 {
-    const int full = fa_keys_all(t, i), end = fa_keys_up(t, i + FA_NR - 1);
-    vi keys[FA_NV];
+    const fa_panel panel = fa_panel_of(t, i);
     vf top[FA_NV], base[FA_NV], total[FA_NV];
-    fa_panel_keys(t, i, keys);
     for (int j = 0; j < FA_NV; j++)
         top[j] = *(vf_mem *)(max + j * VL);
-    fa_panel_max(scores, 0, full, 0, keys, top);
-    fa_panel_max(scores, full, end, 1, keys, top);
+    fa_panel_max(scores, panel.begin, panel.all_begin, 1, &panel, top);
+    fa_panel_max(scores, panel.all_begin, panel.all_end, 0, &panel, top);
+    fa_panel_max(scores, panel.all_end, panel.end, 1, &panel, top);
     for (int j = 0; j < FA_NV; j++) {
         base[j] = v_select(top[j] == v_set(-INFINITY), v_set(0.0f), top[j]);
         const vf less = v_exp_normal(*(vf_mem *)(max + j * VL) - base[j]);
@@ -85,65 +100,84 @@ void fa_softmax(const fa_tile *t, int i, int filled, float *scores, float *max, 
         *(vf_mem *)(factor + j * VL) = less;
         *(vf_mem *)(max + j * VL) = top[j];
     }
-    fa_panel_exp(scores, 0, full, 0, keys, base, total);
-    fa_panel_exp(scores, full, end, 1, keys, base, total);
-    fa_panel_clear((word *)scores, end, filled);
+    fa_panel_exp(scores, panel.begin, panel.all_begin, 1, &panel, base, total);
+    fa_panel_exp(scores, panel.all_begin, panel.all_end, 0, &panel, base, total);
+    fa_panel_exp(scores, panel.all_end, panel.end, 1, &panel, base, total);
+    fa_panel_clear((word *)scores, fa_keys_from(t, 0), panel.begin);
+    fa_panel_clear((word *)scores, panel.end, filled);
     for (int j = 0; j < FA_NV; j++)
         *(vf_mem *)(sum + j * VL) = total[j];
 }
 
 /* ---- backward ---- */
 
-/* p = exp(score - lse), ds = p (dp - product), for the keys begin to end of a panel */
-SIMD_INLINE void fa_panel_gradient(float *p, float *ds, word *ds_keys, int panel, int begin,
-                                   int end, int masked, const vi keys[FA_NV], const vf lse[FA_NV],
-                                   const vf products[FA_NV])
+/* What a panel's gradients are made of. */
+typedef struct fa_gradient {
+    float *p, *ds;
+    word *ds_keys;
+    const float *slope;
+    fa_panel panel;
+    vf lse[FA_NV], products[FA_NV];
+} fa_gradient;
+
+/* p = exp(score - lse), ds = p (dp - product) slope, for the keys begin to end of the panel at i */
+SIMD_INLINE void fa_panel_gradient(const fa_gradient *g, int i, int begin, int end, int masked,
+                                   int capped)
 {
     for (int k = begin; k < end; k += 2) {
         vf pk[2][FA_NV], dk[2][FA_NV];
         for (int r = 0; r < 2; r++)
             for (int j = 0; j < FA_NV; j++) {
-                const int64_t at = (k + r) * FA_QB + panel + j * VL;
-                const vf e = v_exp_normal(v_min(v_set(88.0f), *(const vf_mem *)(p + at) - lse[j]));
-                const vf s = e * (*(const vf_mem *)(ds + at) - products[j]);
-                const vi seen = v_seti(k + r) < keys[j];
+                const int64_t at = (k + r) * FA_QB + i + j * VL;
+                const vf e =
+                    v_exp_normal(v_min(v_set(88.0f), *(const vf_mem *)(g->p + at) - g->lse[j]));
+                vf s = e * (*(const vf_mem *)(g->ds + at) - g->products[j]);
+                if (capped)
+                    s *= *(const vf_mem *)(g->slope + at);
+                const vi seen = fa_seen(&g->panel, j, k + r);
                 pk[r][j] = masked ? v_select(seen, e, v_set(0.0f)) : e;
                 dk[r][j] = masked ? v_select(seen, s, v_set(0.0f)) : s;
             }
 #if FA_PAIRS
         /* the words of queries of a panel are written over scores of this or earlier panels */
         for (int r = 0; r < 2; r++) {
-            const int64_t at = (k + r) * FA_QB + panel / 2;
-            *(vi_mem *)((word *)p + at) = v_pack_row(pk[r][0], pk[r][1]);
-            *(vi_mem *)((word *)ds + at) = v_pack_row(dk[r][0], dk[r][1]);
+            const int64_t at = (k + r) * FA_QB + i / 2;
+            *(vi_mem *)((word *)g->p + at) = v_pack_row(pk[r][0], pk[r][1]);
+            *(vi_mem *)((word *)g->ds + at) = v_pack_row(dk[r][0], dk[r][1]);
         }
         for (int j = 0; j < FA_NV; j++)
-            *(vi_mem *)(ds_keys + k / 2 * FA_QB + panel + j * VL) =
-                v_pack_pairs(dk[0][j], dk[1][j]);
+            *(vi_mem *)(g->ds_keys + k / 2 * FA_QB + i + j * VL) = v_pack_pairs(dk[0][j], dk[1][j]);
 #else
-        (void)ds_keys;
         for (int r = 0; r < 2; r++)
             for (int j = 0; j < FA_NV; j++) {
-                const int64_t at = (k + r) * FA_QB + panel + j * VL;
-                *(vf_mem *)(p + at) = pk[r][j];
-                *(vf_mem *)(ds + at) = dk[r][j];
+                const int64_t at = (k + r) * FA_QB + i + j * VL;
+                *(vf_mem *)(g->p + at) = pk[r][j];
+                *(vf_mem *)(g->ds + at) = dk[r][j];
             }
 #endif
     }
 }
 
-void fa_softmax_gradient(const fa_tile *t, int i, int filled, float *p, float *ds, word *ds_keys,
-                         const float *rows, int64_t padded)
+SIMD_INLINE void fa_panel_gradients(const fa_gradient *g, int i, int capped)
 {
-    const int full = fa_keys_all(t, i), end = fa_keys_up(t, i + FA_NR - 1);
-    vi keys[FA_NV];
-    vf lse[FA_NV], products[FA_NV];
-    fa_panel_keys(t, i, keys);
+    const fa_panel *p = &g->panel;
+    fa_panel_gradient(g, i, p->begin, p->all_begin, 1, capped);
+    fa_panel_gradient(g, i, p->all_begin, p->all_end, 0, capped);
+    fa_panel_gradient(g, i, p->all_end, p->end, 1, capped);
+}
+
+void fa_softmax_gradient(const fa_tile *t, int i, int filled, float *p, float *ds, word *ds_keys,
+                         const float *slope, const float *rows, int64_t padded)
+{
+    fa_gradient g = {p, ds, ds_keys, slope, .panel = fa_panel_of(t, i)};
     for (int j = 0; j < FA_NV; j++) {
-        lse[j] = *(const vf_mem *)(rows + i + j * VL);
-        products[j] = *(const vf_mem *)(rows + padded + i + j * VL);
+        g.lse[j] = *(const vf_mem *)(rows + i + j * VL);
+        g.products[j] = *(const vf_mem *)(rows + padded + i + j * VL);
     }
-    fa_panel_gradient(p, ds, ds_keys, i, 0, full, 0, keys, lse, products);
-    fa_panel_gradient(p, ds, ds_keys, i, full, end, 1, keys, lse, products);
-    fa_panel_clear(ds_keys + i, end, filled);
+    if (slope)
+        fa_panel_gradients(&g, i, 1);
+    else
+        fa_panel_gradients(&g, i, 0);
+    fa_panel_clear(ds_keys + i, fa_keys_from(t, 0), g.panel.begin);
+    fa_panel_clear(ds_keys + i, g.panel.end, filled);
 }

@@ -1,7 +1,7 @@
 /* flash_attention: products of small matrices that lie packed in scratch, by matrix units (AMX).
  * Rows of 16 words are tiles of a where they lie, and words of 16 lanes are tiles of b; only the
  * probabilities of a sum over keys have to be turned first. */
-#include "flash_attention_cpu.h"
+#include "flash_attention_cpu_kernels.h"
 
 #if TILES
 
@@ -75,7 +75,7 @@ void fa_scores(const fa_tile *t, int64_t d, const word *a, int64_t a_rows, const
     memory_is_used();
     for (int j = 0; j < t->nq; j += FA_NR) {
         const int keys = fa_keys_up(t, j + FA_NR - 1);
-        for (int i = 0; i < keys; i += FA_MR) {
+        for (int i = fa_keys_from(t, j); i < keys; i += FA_MR) {
             float *c = scores + i * FA_QB + j;
             sums_zero();
             for (int64_t s = 0; s < fa_slices(d); s++) {
@@ -111,15 +111,16 @@ void fa_sum_keys(const fa_tile *t, int64_t d, const word *p, const word *b, int6
 {
     word turned[FA_MR * FA_KB / FA_PER_WORD] __attribute__((aligned(64)));
     for (int i = 0; i < t->nq; i += FA_MR) {
-        const int64_t squares = fa_keys_up(t, i + FA_MR - 1) / (SIDE * FA_PER_WORD);
-        if (squares == 0)
+        const int64_t first = fa_keys_from(t, i) / (SIDE * FA_PER_WORD);
+        const int64_t squares = fa_keys_up(t, i + FA_MR - 1) / (SIDE * FA_PER_WORD) - first;
+        if (squares <= 0)
             continue;
-        turn(p + i, squares, turned);
+        turn(p + i + first * SIDE * FA_QB, squares, turned);
         memory_is_used();
         for (int64_t n = 0; n < d; n += FA_NR) {
             const int64_t s = n / FA_SLICE, column = n % FA_SLICE;
             float *c = sums + (s * sum_rows + i) * FA_SLICE + column;
-            const word *bs = b + s * (b_rows / FA_PER_WORD) * FA_SLICE + column;
+            const word *bs = b + (s * (b_rows / FA_PER_WORD) + first * SIDE) * FA_SLICE + column;
             sums_load(c, FA_SLICE);
             multiply((operand){turned, SIDE, squares * SQUARE, SQUARE},
                      (operand){bs, FA_SLICE, SIDE, SIDE * FA_SLICE}, squares);
@@ -132,12 +133,13 @@ void fa_sum_keys(const fa_tile *t, int64_t d, const word *p, const word *b, int6
 void fa_sum_queries(const fa_tile *t, int64_t d, const word *p, const word *b, float *sums,
                     int64_t sum_rows)
 {
-    const int keys = fa_keys(t, t->nq - 1), panels = (t->nq + FA_NR - 1) / FA_NR;
+    const int keys = fa_keys(t, t->nq - 1);
     memory_is_used();
     for (int64_t n = 0; n < d; n += FA_NR) {
         const int64_t s = n / FA_SLICE, column = n % FA_SLICE;
-        for (int i = 0; i < keys; i += FA_MR) {
+        for (int i = fa_keys_from(t, 0); i < keys; i += FA_MR) {
             const int first = fa_first_query(t, i) / FA_NR; /* panel */
+            const int panels = (fa_end_query(t, i + FA_MR - 1) + FA_NR - 1) / FA_NR;
             float *c = sums + (s * sum_rows + i) * FA_SLICE + column;
             const word *bs = b + s * FA_STACK_TILE + column + first * SIDE * FA_SLICE;
             sums_load(c, FA_SLICE);

@@ -163,7 +163,8 @@ static int sums_of_gradients(tg_ctx *ctx)
 static int elements_of_luck(tg_ctx *ctx)
 {
     enum { ELEMENT = 29 * 80 + 7 };
-    const char *text = "B=1 S=97 L=40 H=2 K=1 D=80 scale=0.2 B=1 S=1 L=210 H=156 offset=8";
+    const char *text = "B=1 S=97 L=40 H=2 K=1 D=80 scale=0.2 B=1 S=1 L=210 H=156 offset=8 "
+                       "-cu_seqlens_q -cu_seqlens_k -bias -sinks";
     posed of = pose(ctx, "flash_attention_forward", text, TG_F32, 9709);
     const int y = of.t ? (int)(problem_tensor(of.p, "y") - of.p->tensor) : 0;
     truth_bound bound;

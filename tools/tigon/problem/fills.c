@@ -213,6 +213,42 @@ static double fill_same(const filler *f, int64_t i)
     return fill_index(f, 0);
 }
 
+/* ---- boundaries of sequences: they ascend from 0 to limit - 1 ---- */
+
+static int64_t rows_of(const filler *f)
+{
+    return f->t->limit > 0 ? f->t->limit - 1 : 0;
+}
+
+/* Most sequences are short, some are empty, the last ones are long. */
+static double fill_ascending(const filler *f, int64_t i)
+{
+    const int64_t all = f->cols - 1;
+    if (i == 0 || i >= all)
+        return i == 0 ? 0 : (double)rows_of(f);
+    const double jitter = 0.9 * (double)(bits_of(f, i, 0) >> 11) * 0x1p-53;
+    const double at = ((double)i + jitter) / (double)all;
+    return floor((double)rows_of(f) * at * at);
+}
+
+/* The same without the last quarter of the rows. */
+static double fill_ascending_part(const filler *f, int64_t i)
+{
+    return floor(0.75 * fill_ascending(f, i));
+}
+
+/* All as long. */
+static double fill_even(const filler *f, int64_t i)
+{
+    return f->cols > 1 ? floor((double)rows_of(f) * (double)i / (double)(f->cols - 1)) : 0;
+}
+
+/* One long sequence, and all others of 64 behind it. */
+static double fill_one_long(const filler *f, int64_t i)
+{
+    return i == 0 ? 0 : fmax(0, (double)rows_of(f) - 64.0 * (double)(f->cols - 1 - i));
+}
+
 static const fill fills[] = {
     {"normal", fill_normal},
     {"outlier", fill_outlier},
@@ -243,6 +279,10 @@ static const fill fills[] = {
     {"probabilities", fill_probabilities},
     {"logp_rare", fill_logp_rare},
     {"logp_sure", fill_logp_sure},
+    {"ascending", fill_ascending},
+    {"ascending_part", fill_ascending_part},
+    {"even", fill_even},
+    {"one_long", fill_one_long},
 };
 
 const fill *fill_by_name(const char *name)

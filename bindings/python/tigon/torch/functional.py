@@ -71,9 +71,29 @@ def _signature(op, extra):
     return inspect.Signature(tensors + named + flags)
 
 
+def _bias(q, k, bias):
+    """What is added to the scores of flash_attention, for every batch, head and query, by strides where they share it. A mask of bool says
+    which keys a query sees."""
+    if bias.requires_grad and torch.is_grad_enabled():
+        raise ValueError("flash_attention: bias needs a gradient, which is not computed; expected one without, such as bias.detach()")
+    if bias.dtype == torch.bool:
+        bias = torch.zeros_like(bias, dtype=q.dtype).masked_fill(bias.logical_not(), -torch.inf)
+    return bias.expand(q.shape[0], q.shape[2], q.shape[1], k.shape[1])
+
+
+def _with_bias(function):
+    @functools.wraps(function)
+    def call(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, bias=None, sinks=None, **options):
+        if bias is not None:
+            bias = _bias(q, k, bias)
+        return function(q, k, v, cu_seqlens_q, cu_seqlens_k, bias, sinks, **options)
+    return overridable(call)
+
+
 __all__ = list(FAMILIES) + list(PRODUCTS) + list(WHOLE) + ["adamw"]
 for _name, _family in FAMILIES.items():
     globals()[_name] = _function(_name, _family.forward, set(_family.upstream.values()) - set(_family.forward.flags), _family.in_forward)
+flash_attention = _with_bias(globals()["flash_attention"])
 for _name in PRODUCTS:
     globals()[_name] = _function(_name, Operator(_name), {"c"})
 for _name in WHOLE:
