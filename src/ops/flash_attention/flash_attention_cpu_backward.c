@@ -151,6 +151,11 @@ static void cut(const fa_backward *w, int64_t pairs, fa_cut *c)
     c->dq_size = w->group / c->shares * fa_slices(n->d) * c->padded * FA_SLICE;
 }
 
+static float *floats(tg_ctx *ctx, int64_t count)
+{
+    return tg_workspace(ctx, (size_t)fa_max(1, count) * sizeof(float));
+}
+
 /* How all sequences are cut, and the memory for it. */
 static tg_status allocate(tg_ctx *ctx, fa_backward *w)
 {
@@ -177,13 +182,12 @@ static tg_status allocate(tg_ctx *ctx, fa_backward *w)
         dkv += c->shares > 1 ? owners * keys * (n->d + n->e) : 0;
         w->dq_most = fa_max(w->dq_most, c->chunks == 1 ? c->dq_size : 0);
     }
-    const int64_t own = w->dq_most * tg_ctx_threads(ctx), rows = w->blocks[count] * 2 * FA_QB;
-    w->rows = tg_workspace(ctx, (size_t)(rows + dq + own + dkv) * sizeof(float));
-    if (!w->rows)
+    w->rows = floats(ctx, w->blocks[count] * 2 * FA_QB);
+    w->dq_sums = w->rows ? floats(ctx, dq + w->dq_most * tg_ctx_threads(ctx)) : NULL;
+    w->dkv = w->dq_sums ? floats(ctx, dkv) : NULL;
+    if (!w->dkv)
         return TG_ENOMEM;
-    w->dq_sums = w->rows + rows;
     w->dq_own = w->dq_sums + dq;
-    w->dkv = w->dq_own + own;
     w->scratch = fa_scratch(ctx, fa_gradient_words(n->d, n->e, tiles), &w->scratch_size);
     return w->scratch ? TG_OK : TG_ENOMEM;
 }
