@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "ascsim.h"
+#include "schedule.h"
 #include "value.h"
 
 void lane_kernel(void); /* lanes_kernels.c */
@@ -275,24 +276,10 @@ int main(int argc, char **argv)
     int wrong = 0;
     for (uint64_t schedule = 0; schedule < 2; schedule++) {
         unfused = (int)schedule;
-        ascsim *device = ascsim_open(
-            &(ascsim_options){.seed = schedule, .unfused = unfused, .timing = ASCSIM_TIME_NONE});
-        request *requests = ascsim_alloc(device, ROUNDS * sizeof *requests, "requests");
-        uint8_t *in = ascsim_alloc(device, ROUNDS * IMAGE, "in"),
-                *out = ascsim_alloc(device, ROUNDS * IMAGE, "out");
-        if (!requests || !in || !out)
-            return fprintf(stderr, "%s\n", ascsim_error()), 1;
-        ascsim_written(device, requests, ROUNDS * sizeof *requests);
-        ascsim_written(device, in, ROUNDS * IMAGE);
         random_seed(seed + schedule);
-        for (int function = 0; function < LANE_FUNCTIONS; function++)
-            wrong += test_function(device, function, requests, in, out);
-        const ascsim_fault *faults;
-        if (ascsim_faults(device, &faults)) {
-            ascsim_report_faults(device, stdout);
-            wrong++;
-        }
-        ascsim_close(device);
+        wrong += test_functions(
+            &(ascsim_options){.seed = schedule, .unfused = unfused, .timing = ASCSIM_TIME_NONE},
+            LANE_FUNCTIONS, ROUNDS, test_function);
     }
     printf("%d functions, %d calls each, %d wrong\n", LANE_FUNCTIONS, 2 * ROUNDS, wrong);
     return wrong != 0;

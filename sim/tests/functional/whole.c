@@ -6,6 +6,7 @@
 
 #include "ascsim.h"
 #include "expect.h"
+#include "schedule.h"
 
 void whole_kernel(void); /* whole_kernels.c */
 
@@ -143,25 +144,9 @@ int main(int argc, char **argv)
 {
     random_seed(argc > 1 ? strtoull(argv[1], NULL, 0) : 1);
     int wrong = 0;
-    for (uint64_t schedule = 0; schedule < 2; schedule++) {
-        ascsim *device =
-            ascsim_open(&(ascsim_options){.seed = schedule, .timing = ASCSIM_TIME_NONE});
-        request *requests = ascsim_alloc(device, ROUNDS * sizeof *requests, "requests");
-        uint8_t *in = ascsim_alloc(device, ROUNDS * IMAGE, "in"),
-                *out = ascsim_alloc(device, ROUNDS * IMAGE, "out");
-        if (!requests || !in || !out)
-            return fprintf(stderr, "%s\n", ascsim_error()), 1;
-        ascsim_written(device, requests, ROUNDS * sizeof *requests);
-        ascsim_written(device, in, ROUNDS * IMAGE);
-        for (int function = 0; function < WHOLE_FUNCTIONS; function++)
-            wrong += test_function(device, function, requests, in, out);
-        const ascsim_fault *faults;
-        if (ascsim_faults(device, &faults)) {
-            ascsim_report_faults(device, stdout);
-            wrong++;
-        }
-        ascsim_close(device);
-    }
+    for (uint64_t schedule = 0; schedule < 2; schedule++)
+        wrong += test_functions(&(ascsim_options){.seed = schedule, .timing = ASCSIM_TIME_NONE},
+                                WHOLE_FUNCTIONS, ROUNDS, test_function);
     printf("%d functions, %d calls each, %d wrong\n", WHOLE_FUNCTIONS, 2 * ROUNDS, wrong);
     return wrong != 0;
 }
