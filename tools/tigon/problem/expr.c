@@ -1,6 +1,7 @@
 /* tools/tigon/problem/expr.c - expressions of sizes and work: + - * / == ?:
  * min() max() and names. */
 #include <ctype.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,10 +44,12 @@ static int accept(reader *r, char symbol)
     return 1;
 }
 
-/* min(a,b) and max(a,b), after the name */
+/* sqrt(a), min(a,b) and max(a,b), after the name */
 static double call(reader *r, const char *name)
 {
     const double a = sum(r);
+    if (!strcmp(name, "sqrt"))
+        return accept(r, ')') ? sqrt(a) : stop(r, "a parenthesis is not closed");
     if (!accept(r, ','))
         return stop(r, "a comma is missing");
     const double b = sum(r);
@@ -56,7 +59,7 @@ static double call(reader *r, const char *name)
         return a < b ? a : b;
     if (!strcmp(name, "max"))
         return a > b ? a : b;
-    return stop(r, "only min and max are functions");
+    return stop(r, "only sqrt, min and max are functions");
 }
 
 static double atom(reader *r)
