@@ -57,6 +57,24 @@ static shape shape_of(const maker *m, const pb_case *c)
     return unfit || flat || largest < FEWEST ? UNFIT : odd ? ODD : ALIGNED;
 }
 
+/* Without optional tensors: none of them or, where that is not legal, as few as one gets to by
+ * leaving one out after the other. */
+static void strip_tensors(const maker *m, pb_case *c)
+{
+    pb_case none = *c, fewest = *c;
+    for (int i = m->op->info->nargs - 1; i >= 0; i--) { /* outputs first: they may need inputs */
+        const tg_arg_info *a = &m->op->info->args[i];
+        pb_case less = fewest;
+        if ((a->kind != TG_ARG_OPT && a->kind != TG_ARG_OUT_OPT) || pb_case_drops(c, a->name))
+            continue;
+        pb_case_add(&none, PB_DROP, a->name, "");
+        pb_case_add(&less, PB_DROP, a->name, "");
+        if (is_legal(m, &less))
+            fewest = less;
+    }
+    *c = is_legal(m, &none) ? none : fewest;
+}
+
 /* Without any option, fill or layout that the operator can do without, and with no optional tensor
  * that it does not require. */
 static void strip(const maker *m, pb_case *c)
@@ -69,6 +87,7 @@ static void strip(const maker *m, pb_case *c)
         pb_case_remove(c, extras[k], NULL);
     for (size_t k = 0; k < sizeof special / sizeof *special; k++)
         pb_case_remove(c, PB_FLAG, special[k]);
+    strip_tensors(m, c);
     for (int i = c->ntokens - 1; i >= 0; i--) {
         pb_case less = *c;
         if (c->token[i].kind != PB_SET || pb_is_dimension(&c->token[i]))
@@ -79,15 +98,7 @@ static void strip(const maker *m, pb_case *c)
             i = c->ntokens; /* what could not be removed before may be removable now */
         }
     }
-    for (int i = m->op->info->nargs - 1; i >= 0; i--) { /* outputs first: they may need inputs */
-        const tg_arg_info *a = &m->op->info->args[i];
-        pb_case less = *c;
-        if (a->kind != TG_ARG_OPT && a->kind != TG_ARG_OUT_OPT)
-            continue;
-        pb_case_add(&less, PB_DROP, a->name, "");
-        if (is_legal(m, &less))
-            *c = less;
-    }
+    strip_tensors(m, c); /* those that an option needed */
 }
 
 static int has_argument(const pb_op *op, const char *name)

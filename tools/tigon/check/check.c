@@ -91,7 +91,7 @@ static void check_nothing_missed(checker *ck)
         checker_fail(ck, "nothing was run");
     const int whole = ck->wanted.first_impl || wanted_whole_operators(&ck->wanted);
     if (ck->s.strict && whole && ck->s.sweep == NO_SWEEP)
-        coverage_gaps(&ck->sum, ck->cat, tell_gap, ck);
+        coverage_gaps(&ck->sum, ck->cat, checker_device(ck), tell_gap, ck);
 }
 
 static int finish(checker *ck, const char *backend)

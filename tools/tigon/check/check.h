@@ -102,10 +102,13 @@ void totals_json(totals *t, const catalogue *cat);
 
 /* ---- coverage: what was compared of an operator, over all implementations of a backend ---- */
 
-/* Hands each gap to fn as a sentence: an output that was never compared, a type of which the
- * implementations took no case. */
+/* Whether a case is kept for other devices than this one; "": a plug-in's implementations. */
+int coverage_is_kept(const pb_case *c, const char *device);
+/* Hands each gap to fn as a sentence: an output that was never compared, though cases that are not
+ * kept for other devices have it; a type of which the implementations took no case. */
 typedef void (*coverage_fn)(void *arg, const char *gap);
-void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *arg);
+void coverage_gaps(const totals *t, const catalogue *cat, const char *device, coverage_fn fn,
+                   void *arg);
 /* "y rstd": the operator's outputs with their bit in `which`, or those without it. */
 void coverage_outputs(const pb_op *op, uint32_t which, int with, char *text, size_t size);
 

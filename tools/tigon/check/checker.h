@@ -39,6 +39,8 @@ typedef struct checker {
 
 /* All implementations of one operator. */
 void checker_operator(checker *ck, int id);
+/* The device whose implementations are checked; "" where they are a plug-in's. */
+const char *checker_device(const checker *ck);
 /* Those that are to be checked; returns how many. */
 int checker_impls(const checker *ck, int op, int *impls, int max);
 /* The case is to be checked in this type. */

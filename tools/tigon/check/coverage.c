@@ -22,6 +22,25 @@ void coverage_outputs(const pb_op *op, uint32_t which, int with, char *text, siz
             text_add(text, size, "%s%s", *text ? " " : "", op->tensor[i].name);
 }
 
+int coverage_is_kept(const pb_case *c, const char *device)
+{
+    const int both = pb_case_flag(c, "cpu_cuda");
+    return (both || pb_case_flag(c, "cpu")) && strcmp(device, "cpu") &&
+           !(both && !strcmp(device, "cuda"));
+}
+
+/* Tensors of an operator that no case for the device has. */
+static uint32_t not_asked(const catalogue *cat, const pb_op *op, const char *device)
+{
+    uint32_t missing = ~(uint32_t)0;
+    for (int k = 0; k < cat->ncases; k++)
+        for (int i = 0; i < op->ntensors && pb_case_is_for(op, &cat->cases[k]); i++)
+            if (!coverage_is_kept(&cat->cases[k], device) && !cat->cases[k].bench &&
+                !pb_case_drops(&cat->cases[k], op->tensor[i].name))
+                missing &= ~(1u << i);
+    return missing;
+}
+
 static int is_same(const totals *t, int i, int k)
 {
     const tg_impl_info *a = tg_impl_at(t->line[i].impl), *b = tg_impl_at(t->line[k].impl);
@@ -56,7 +75,8 @@ static tally sum_of(const totals *t, int i, int type)
     return sum;
 }
 
-void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *arg)
+void coverage_gaps(const totals *t, const catalogue *cat, const char *device, coverage_fn fn,
+                   void *arg)
 {
     char names[256], gap[512];
     for (int i = 0; i < t->n; i++) {
@@ -65,7 +85,7 @@ void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *
         const tg_impl_info *impl = tg_impl_at(t->line[i].impl);
         const pb_op *op = catalogue_op(cat, impl->op);
         const tally all = sum_of(t, i, 0);
-        coverage_outputs(op, all.compared, 0, names, sizeof names);
+        coverage_outputs(op, all.compared | not_asked(cat, op, device), 0, names, sizeof names);
         snprintf(gap, sizeof gap, "%s/%s: never compared: %s", impl->backend, op->info->name,
                  names);
         if (names[0])

@@ -235,17 +235,19 @@ typedef struct target {
     int nimpls;
 } target;
 
+const char *checker_device(const checker *ck)
+{
+    return ck->wanted.first_impl ? "" : tg_ctx_device(ck->ctx);
+}
+
 /* Says so and counts as skipped: another device's implementations, or those of a plug-in, are not
  * asked for what the case wants. */
 static int is_kept_for_others(checker *ck, const pb_op *op, const pb_case *c)
 {
-    const int both = pb_case_flag(c, "cpu_cuda");
-    const char *device = ck->wanted.first_impl ? "" : tg_ctx_device(ck->ctx);
-    if ((!both && !pb_case_flag(c, "cpu")) || !strcmp(device, "cpu") ||
-        (both && !strcmp(device, "cuda")))
+    if (!coverage_is_kept(c, checker_device(ck)))
         return 0;
     fprintf(messages(ck), "skipped %s, case \"%s\": kept for the CPU%s\n", op->info->name, c->text,
-            both ? " and CUDA" : "");
+            pb_case_flag(c, "cpu_cuda") ? " and CUDA" : "");
     ck->sum.skipped++;
     return 1;
 }
