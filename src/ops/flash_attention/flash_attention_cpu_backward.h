@@ -32,8 +32,8 @@ typedef struct fa_backward {
     const tg_tensor *dsinks;
     int64_t group; /* query heads of a key head */
     fa_cut *cut;   /* of each sequence */
-    /* before each sequence, and in all: tasks; blocks of FA_QB queries of all heads; rows of keys of
-     * all key heads */
+    /* before each sequence, and in all: tasks; blocks of FA_QB queries of all heads; rows of keys
+     * of all key heads */
     int64_t *tasks, *blocks, *keys;
     float *rows;    /* by sequence [Hq,2,padded]: lse, and sum over d of dy y */
     float *dq_sums; /* parts of dq of tasks that share it */
