@@ -27,7 +27,7 @@ enum {
     /* how far apart the logarithms of two rows' largest powers may be, if powers are to count from
      * one base */
     ROOM_OF_BASES = 16,
-    HIGHEST_BASE = 1 << 20 /* its rounding, 1/16, is no factor of powers to speak of */
+    HIGHEST_BASE = 64 /* beyond that its rounding would be seen in sums of powers */
 };
 
 typedef cluster_team<PAIR_THREADS> pair_team;

@@ -27,6 +27,9 @@ struct slogp_args {
  * or all; and with softcap. */
 enum { LOGP_ALONE, LOGP_ALL, LOGP_CAPPED };
 
+/* Classes whose sum is rounded about as much as their logarithm is when it is saved. */
+enum { LSE_OF_MANY = 1024 };
+
 /* ---- the sums beside the target ---- */
 
 /* In units of 1 / temperature, as are the sums: the target's logit counts from the largest of the
@@ -65,11 +68,12 @@ __device__ __forceinline__ static row_odds odds_beside(const slogp_args &a, TEAM
     return o;
 }
 
-/* From a saved lse, where its rounding does not tell; 0 where it does. */
+/* From a saved lse, where its rounding does not tell; 0 where it does, as beside the sum of few
+ * classes. */
 __device__ __forceinline__ static int odds_saved(const slogp_args &a, float lse, float x_y,
                                                  row_odds *o)
 {
-    const int tells = odds_from(lse, x_y * a.per_temperature, a.n, o);
+    const int tells = odds_from(lse, x_y * a.per_temperature, a.n, o) && a.n >= LSE_OF_MANY;
     o->max = lse * a.temperature;
     o->scale = expf(o->max * a.per_temperature - lse);
     return tells;

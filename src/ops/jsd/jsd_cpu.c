@@ -4,7 +4,8 @@
 /* Constants of the loops. */
 typedef struct weights {
     vf beta, rest; /* rest: 1 - beta */
-    vf scale;      /* of the gradient; for a mixture 1 - beta and the unit are in it */
+    vf log_beta, log_rest;
+    vf scale; /* of the gradient; for a mixture 1 - beta and the unit are in it */
 } weights;
 
 /* ---- losses, and gradients before their scale; for a mixture both are in units ---- */
@@ -30,20 +31,25 @@ typedef struct logs {
     vf l, loss, of_m;
 } logs;
 
-SIMD_INLINE logs weighed(vf n, vf2 power, vf w, vf r)
+SIMD_INLINE logs weighed(vf n, vf2 power, vf w, vf r, vf log_r)
 {
-    const vi from_smaller = (w > r) & (power.a > r);
-    const vf shift = w * power.b;
-    const vf l = v_log1p(v_select(from_smaller, -r * power.b * v_recip(power.a), shift));
-    const vf loss = v_select(from_smaller, -r, w * power.a) * n - l * (shift + v_set(1.0f));
-    return (logs){l, loss, v_select(from_smaller, n, v_set(0.0f)) + l};
+    const vi mostly = w > r, from_smaller = mostly & (power.a > r);
+    const vi from_rest = mostly & ~from_smaller;
+    const vf zero = v_set(0.0f), one = v_set(1.0f), of_smaller = w * power.a;
+    const vf quotient = v_select(from_smaller, -r * power.b, of_smaller) *
+                        v_recip(v_select(from_smaller, power.a, r));
+    const vf shift = w * power.b, m = v_select(from_rest, of_smaller + r, shift + one);
+    const vf l = v_log1p(v_select(mostly, quotient, shift)) + v_select(from_rest, log_r, zero);
+    const vf loss = v_select(from_smaller, -r, of_smaller) * n - l * m;
+    return (logs){l, loss, v_select(from_smaller, n, zero) + l};
 }
 
 /* Let E be the larger of the two probabilities, w the weight of the smaller in the mixture and r
  * the other, n <= 0 the difference of the logarithms and t = exp(n). Then M = E m, m = 1 + w (t -
  * 1), and with l the logarithm of m the loss is E (w t n - l m). Where the smaller one makes up
  * most of M, those two are nearly equal; there m is counted from t instead, m = t (1 + r (1 - t)
- * / t), and with l the logarithm of that bracket the loss is E (-r n - l m). Neither E nor t has
+ * / t), and with l the logarithm of that bracket the loss is E (-r n - l m); and where t is below r,
+ * from r: m = r (1 + w t / r), a sum of which 1 - w would have lost the digits. Neither E nor t has
  * to be representable: -1e30 stands for -inf, and log-probabilities more than 200 apart are as
  * good as 200 apart. */
 SIMD_INLINE loss_term mixture_terms(vf x, vf y, const weights *by)
@@ -53,8 +59,9 @@ SIMD_INLINE loss_term mixture_terms(vf x, vf y, const weights *by)
     const vf n = v_max(v_set(-200.0f), v_minus_abs(d));
     const vf2 power = v_exp_expm1(v_max(v_set(-87.0f), n));
     const vf larger = probability(v_max(a, b));
-    const logs m = weighed(n, power, v_if_negative(d, by->beta, by->rest),
-                           v_if_negative(d, by->rest, by->beta));
+    const logs m =
+        weighed(n, power, v_if_negative(d, by->beta, by->rest),
+                v_if_negative(d, by->rest, by->beta), v_if_negative(d, by->log_rest, by->log_beta));
     const vf kept = v_select(a < v_set(-87.0f), zero, power.a);
     const vf q = larger * v_if_negative(d, one, kept);
     /* log q - log E is 0 or n */
@@ -132,13 +139,14 @@ SIMD_INLINE loss_term mixture_kernel(const void *by, vf x, vf y, vf g)
 /* ---- calls ---- */
 
 typedef struct options {
-    float beta, rest, scale;
+    float beta, rest, log_beta, log_rest, scale;
 } options;
 
 SIMD_INLINE void visit(loss_kernel kernel, const loss_job *j, const loss_span *s, double *sum)
 {
     const options *o = j->options;
-    const weights by = {v_set(o->beta), v_set(o->rest), v_set(o->scale)};
+    const weights by = {v_set(o->beta), v_set(o->rest), v_set(o->log_beta), v_set(o->log_rest),
+                        v_set(o->scale)};
     loss_visit(kernel, LOSS_OF_X, (loss_fill){-INFINITY, -INFINITY}, &by, j, s, sum);
 }
 
@@ -170,7 +178,8 @@ static tg_status run(tg_ctx *ctx, const loss_call *c, double beta)
     loss_job j;
     TG_TRY(loss_begin(ctx, c, &j));
     const double scale = j.share * j.upstream * (is_mixture ? (1 - beta) * UNIT : 1);
-    j.options = &(options){(float)inner, (float)(1 - inner), (float)scale};
+    j.options = &(options){(float)inner, (float)(1 - inner), (float)log(inner),
+                           (float)log1p(-inner), (float)scale};
     loss_run(ctx, &j,
              beta == 0     ? visit_forward
              : beta == 1   ? visit_reverse
