@@ -166,17 +166,68 @@ static inline __aicore__ void attn_res_products(attn_res_numbers n, attn_res_til
     attn_res_add_sums(n.products, a, m);
 }
 
-/* The sums of whole rows, which take the place of what was there, both side by side. */
-static inline __aicore__ void attn_res_both_products(attn_res_numbers n, attn_res_tile a,
-                                                     __ubuf__ float *x, __ubuf__ float *key,
-                                                     attn_res_scratch m, attn_res_scratch q)
+/* Both sums of the rows of a tile, side by side, which take the place of what was there. They are
+ * made in steps, so that those of a tile stand beside the products of the next one, and fewer
+ * barriers are waited for. ASC_THEN() is left to the callers. */
+typedef struct attn_res_folds {
+    asc_row_sums squares, products;
+    int64_t rows, pitch, width; /* width 0: the sums are there */
+} attn_res_folds;
+
+static inline __aicore__ attn_res_folds attn_res_multiply(attn_res_numbers n, attn_res_tile a,
+                                                          __ubuf__ float *x, __ubuf__ float *key,
+                                                          attn_res_scratch m, attn_res_scratch q)
 {
-    asc_row_sums s[2] = {{n.squares + a.first * 8, m.p, m.eighth, m.rest, 8},
-                         {n.products + a.first * 8, q.p, q.eighth, q.rest, 8}};
+    attn_res_folds f = {{n.squares + a.first * 8, m.p, m.eighth, m.rest, 8},
+                        {n.products + a.first * 8, q.p, q.eighth, q.rest, 8},
+                        a.rows,
+                        a.pitch,
+                        a.columns};
     asc_mul(m.p, x, x, (uint32_t)(a.rows * a.pitch));
     ASC_BY_COLUMN(asc_mul, q.p, x, key, a.rows, a.pitch);
-    ASC_THEN();
-    asc_sum_rows_of(s, 2, a.rows, a.pitch, a.columns);
+    return f;
+}
+
+static inline __aicore__ void attn_res_fold_one(asc_row_sums *s, int64_t to_pitch,
+                                                const attn_res_folds *f)
+{
+    __ubuf__ float *to = s->a;
+    asc_sum_eights(to, to_pitch, s->src, f->pitch, f->rows, f->width);
+    s->src = to;
+    s->a = s->b;
+    s->b = to;
+}
+
+/* Sums of eight neighbours, or of all of a row where 64 are left. */
+static inline __aicore__ void attn_res_fold(attn_res_folds *f)
+{
+    const int64_t width = (f->width + 7) / 8, pitch = asc_round_up(width, 8);
+    if (f->width > ASC_LANES) {
+        attn_res_fold_one(&f->squares, pitch, f);
+        attn_res_fold_one(&f->products, pitch, f);
+        f->pitch = pitch;
+        f->width = width;
+        return;
+    }
+    asc_mask_lanes(f->width);
+    asc_repeat_reduce_sum(f->squares.sums, f->squares.src, (uint8_t)f->rows,
+                          (uint16_t)f->squares.step, 1, (uint16_t)(f->pitch / 8));
+    asc_repeat_reduce_sum(f->products.sums, f->products.src, (uint8_t)f->rows,
+                          (uint16_t)f->products.step, 1, (uint16_t)(f->pitch / 8));
+    f->width = 0;
+}
+
+/* Beside the next tile's products: what leaves only a last step out of the scratch that the first
+ * one of the next tile writes. */
+static inline __aicore__ void attn_res_fold_beside(attn_res_folds *f)
+{
+    const int second = f->width > ASC_LANES && f->width <= 8 * ASC_LANES;
+    if (f->width)
+        attn_res_fold(f);
+    while (f->width && !second) {
+        ASC_THEN();
+        attn_res_fold(f);
+    }
 }
 
 /* sum += a tile's rows by their numbers, which are spread. */

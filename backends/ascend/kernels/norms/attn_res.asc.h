@@ -38,13 +38,12 @@ static inline __aicore__ void ASC_NAME(attn_res_tile_in)(__gm__ ASC_T *v, int64_
                      t.columns * size, tokens * v_stride * size, t.pitch * size);
 }
 
-/* The tile that is there as f32: v32, or where it is; ends with ASC_THEN(). */
+/* The tile that is there as f32: v32, or where it is. ASC_THEN() is left to the caller. */
 static inline __aicore__ __ubuf__ float *ASC_NAME(attn_res_wide)(attn_res_tile t, uint64_t at,
                                                                  __ubuf__ float *v32)
 {
 #if ASC_16BIT
     ASC_WIDEN(v32, (__ubuf__ ASC_T *)at, (uint32_t)(t.rows * t.pitch));
-    ASC_THEN();
     return v32;
 #else
     (void)v32;
@@ -52,7 +51,7 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(attn_res_wide)(attn_res_tile t
 #endif
 }
 
-/* Both, in the turn of a slot. */
+/* Both, in the turn of a slot; ends with ASC_THEN(). */
 static inline __aicore__ __ubuf__ float *ASC_NAME(attn_res_rows)(__gm__ ASC_T *v, int64_t v_stride,
                                                                  int64_t tokens, int64_t token,
                                                                  attn_res_tile t, int64_t v_at,
@@ -61,7 +60,9 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(attn_res_rows)(__gm__ ASC_T *v
     ASC_MAY_FILL(slot);
     ASC_NAME(attn_res_tile_in)(v, v_stride, tokens, token, t, asc_place(v_at, slot));
     ASC_HAS_FILLED(slot);
-    return ASC_NAME(attn_res_wide)(t, asc_place(v_at, slot), v32);
+    __ubuf__ float *wide = ASC_NAME(attn_res_wide)(t, asc_place(v_at, slot), v32);
+    ASC_THEN();
+    return wide;
 }
 
 /* What both directions take from their lists. */
