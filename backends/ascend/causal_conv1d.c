@@ -36,7 +36,7 @@ static int64_t most_rows(ascend_plan *plan, int64_t least, int64_t strip)
 static tg_status choose(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
                         uint32_t options, int64_t beside, int64_t *groups)
 {
-    enum { STRIP = 512, NARROW = 64, FEW = 4, LEAST = 8 };
+    enum { STRIP = 512, NARROW = 64, FEW = 8, LEAST = 8 };
     tg_ub_layout *l = &plan->layout;
     int64_t rows = 0, strip;
     *groups = 0;
