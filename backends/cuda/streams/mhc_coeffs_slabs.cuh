@@ -100,7 +100,8 @@ template <class T, int UNITS> struct slab_warp {
     uint32_t phi[PARTS<T>][UNITS][4];
     float dphi[UNITS][4][4]; /* [two pieces of z][tile]: x z */
 
-    /* A lane's chunk of dx is of four tiles: column i of tile j is column i / 2 * 8 + 2 j + i % 2. */
+    /* A lane's chunk of dx is of four tiles: column i of tile j is column i / 2 * 8 + 2 j + i % 2
+     * of it. */
     __device__ __forceinline__ void begin(const coeffs_args &c)
     {
         const int lane = (int)threadIdx.x % 32, width = c.streams * c.n,

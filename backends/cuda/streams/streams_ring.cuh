@@ -80,8 +80,8 @@ over_ring(streams_ring<T> &ring, streams_board<FACTORS, SUMS> &board, const FACT
 
 /* ---- the host's side ---- */
 
-/* A ring for the gradients of tokens of x, of which so many rows have to be read; stages 0: there is
- * none. */
+/* A ring for the gradients of tokens of x, of which so many rows have to be read; stages 0: there
+ * is none. */
 template <class T, class BOARD>
 static ring_shape streams_ring_of(const cuda_call &call, const tg_tensor *x, int rows)
 {
