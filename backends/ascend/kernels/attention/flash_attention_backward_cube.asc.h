@@ -140,7 +140,7 @@ static inline __aicore__ void ASC_NAME(flash_add_keys)(const flash_problem *f, a
         ASC_NAME(asc_let_go)(ASC_NAME(FLASH_ROWS_HELD));
 }
 
-/* Its part of dq: weights times its keys; held: where these are, or -1. */
+/* A tile's part of dq: weights times the unit's keys; held: where these are, or -1. */
 static inline __aicore__ void ASC_NAME(flash_add_queries)(const flash_problem *f, asc_products *c,
                                                           const flash_step *s,
                                                           __gm__ ASC_T *weights,
@@ -148,14 +148,12 @@ static inline __aicore__ void ASC_NAME(flash_add_queries)(const flash_problem *f
                                                           __gm__ float *to)
 {
     const asc_operand a = asc_operand_of(f->tile, 0, -1), b = asc_operand_of(k->of.row, 1, held);
+    const int64_t row = s->tile * 2 * f->half, n = flash_tile_keys(f, s, s->tile);
     __gm__ ASC_T *keys = k->at + flash_at(k->of, s->batch, s->key, s->key_head);
-    for (int64_t row = 0, tile = 0; row < s->rows; row += 2 * f->half, tile++) {
-        const int64_t n = flash_tile_keys(f, s, tile);
-        for (int64_t d = 0; d < f->d; d += ASC_SIDE)
-            ASC_NAME(asc_product)
-        (c, weights + row * f->tile, &a, keys + d, &b, asc_min_of(2 * f->half, s->rows - row),
-         asc_min_of(ASC_SIDE, f->d - d), n, to + row * f->pitch + d, f->pitch);
-    }
+    for (int64_t d = 0; d < f->d; d += ASC_SIDE)
+        ASC_NAME(asc_product)
+    (c, weights + row * f->tile, &a, keys + d, &b, flash_tile_rows(f, s),
+     asc_min_of(ASC_SIDE, f->d - d), n, to + row * f->pitch + d, f->pitch);
 }
 
 /* From here on copies out store what nothing has been added to yet, and else add. */
@@ -167,9 +165,10 @@ static inline __aicore__ void ASC_NAME(flash_store_or_add)(int store)
         asc_set_atomic_add_float();
 }
 
-/* What the unit adds to the gradients. The copies of the unit before have ended: each element is
- * added to in the order of the units. dq stands between the two that read rows of queries, so that
- * those of q come while it is made. */
+/* What a tile of queries adds to dq, and the last one of a unit to dk and dv for all of it. The
+ * copies of earlier ones have ended: each element is added to in the order of the units. The last
+ * tile's dq stands between the two that read rows of queries, so that those of q come while it is
+ * made. */
 static inline __aicore__ void ASC_NAME(flash_add)(const flash_problem *f, asc_products *c,
                                                   const flash_step *s, const FLASH_WORK *w,
                                                   FLASH_HELD *h, const FLASH_TENSOR *q,
@@ -177,7 +176,7 @@ static inline __aicore__ void ASC_NAME(flash_add)(const flash_problem *f, asc_pr
                                                   __gm__ float *dq, __gm__ float *dk,
                                                   __gm__ float *dv)
 {
-    const int set = (int)(s->number % 2);
+    const int set = (int)(s->number % 2), last = flash_last_tile(f, s);
     const int64_t key_heads = f->heads / f->shared;
     const int64_t of_keys =
         (((s->key_part * f->batches + s->batch) * key_heads + s->key_head) * f->keys + s->key) *
@@ -186,14 +185,18 @@ static inline __aicore__ void ASC_NAME(flash_add)(const flash_problem *f, asc_pr
         (((s->query_part * f->batches + s->batch) * f->heads + s->head) * f->queries + s->row) *
         f->pitch;
     const int64_t keys = ASC_NAME(flash_held_at)(h, h->keys, s, ASC_NAME(FLASH_KEYS_AT));
-    ASC_NAME(flash_forget)(&h->values, ASC_NAME(FLASH_ROWS_HELD));
     asc_sync_pipe(PIPE_FIX);
-    ASC_NAME(flash_store_or_add)(s->first_of_keys);
-    ASC_NAME(flash_add_keys)(f, c, s, w->p[set], dy, dv + of_keys);
+    if (last) {
+        ASC_NAME(flash_forget)(&h->values, ASC_NAME(FLASH_ROWS_HELD));
+        ASC_NAME(flash_store_or_add)(s->first_of_keys);
+        ASC_NAME(flash_add_keys)(f, c, s, w->p[set], dy, dv + of_keys);
+    }
     ASC_NAME(flash_store_or_add)(s->first_of_queries);
     ASC_NAME(flash_add_queries)(f, c, s, w->dp[set], k, keys, dq + of_queries);
-    ASC_NAME(flash_store_or_add)(s->first_of_keys);
-    ASC_NAME(flash_add_keys)(f, c, s, w->dp[set], q, dk + of_keys);
+    if (last) {
+        ASC_NAME(flash_store_or_add)(s->first_of_keys);
+        ASC_NAME(flash_add_keys)(f, c, s, w->dp[set], q, dk + of_keys);
+    }
     asc_set_atomic_none();
 }
 
@@ -226,10 +229,9 @@ static inline __aicore__ void ASC_NAME(flash_multiply)(const flash_problem *f,
         if (step == 0)
             continue;
         asc_sync_block_wait(PIPE_S, FLASH_WEIGHED);
-        if (flash_last_tile(f, &here)) {
-            ASC_NAME(flash_add)(f, &c, &here, w, &h, q, k, dy, dq, dk, dv);
+        ASC_NAME(flash_add)(f, &c, &here, w, &h, q, k, dy, dq, dk, dv);
+        if (flash_last_tile(f, &here))
             asc_sync_block_arrive(PIPE_FIX, FLASH_SUMMED);
-        }
         flash_next(f, units, &here, key_heads);
     }
     ASC_NAME(flash_forget)(&h.keys, ASC_NAME(FLASH_KEYS_HELD));
