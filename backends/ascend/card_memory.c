@@ -1,4 +1,4 @@
-/* card_memory.c - memory of a card: alloc, free, copies, and the wait for what a stream was given. */
+/* card_memory.c - a card's memory: alloc, free, copies, the wait for what a stream was given. */
 #include <stdio.h>
 
 #include "ascend.h"

@@ -1,4 +1,4 @@
-/* gemm_cut.c - of all tiles that a cube core holds, those that a product takes the least time with. */
+/* gemm_cut.c - of the tiles that a cube core holds, those that a product is fastest with. */
 #include "gemm_cut.h"
 
 #include <math.h>

@@ -17,7 +17,7 @@ typedef struct group_norm_strips {
 /* Of groups that fit, of which `most` do at a time. */
 group_norm_strips ascend_group_norm_strips(const group_norm_shape *s, int64_t most, int64_t cores);
 
-/* Blocks that a group of the forward is shared out to, so that all cores have about as much to do. */
+/* Blocks that a group of the forward is shared out to, so that cores have about as much to do. */
 int64_t ascend_group_norm_shares(const ascend_plan *plan, const group_norm_shape *s);
 
 #endif

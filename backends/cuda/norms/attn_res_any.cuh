@@ -1,5 +1,5 @@
-/* attn_res_any.cuh - attn_res where a token's rows have no room in shared memory, or chunks that are
- * not whole: they are read twice, the second time from L2. */
+/* attn_res_any.cuh - attn_res where a token's rows have no room in shared memory, or chunks that
+ * are not whole: they are read twice, the second time from L2. */
 #ifndef CUDA_ATTN_RES_ANY_CUH
 #define CUDA_ATTN_RES_ANY_CUH
 

@@ -1,5 +1,5 @@
-/* attn_res_ring.cuh - attn_res where a token's rows have room in shared memory and are made of whole
- * chunks: they are read once, those of the next tokens while one is worked on. */
+/* attn_res_ring.cuh - attn_res where a token's rows have room in shared memory and are made of
+ * whole chunks: they are read once, those of the next tokens while one is worked on. */
 #ifndef CUDA_ATTN_RES_RING_CUH
 #define CUDA_ATTN_RES_RING_CUH
 

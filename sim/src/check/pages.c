@@ -1,4 +1,4 @@
-/* check/pages.c - the pages of global memory that one block has accesses in, found by their number. */
+/* check/pages.c - pages of global memory that a block has accesses in, found by their number. */
 #include <stdlib.h>
 #include <string.h>
 

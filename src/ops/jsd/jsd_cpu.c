@@ -48,9 +48,9 @@ SIMD_INLINE logs weighed(vf n, vf2 power, vf w, vf r, vf log_r)
  * the other, n <= 0 the difference of the logarithms and t = exp(n). Then M = E m, m = 1 + w (t -
  * 1), and with l the logarithm of m the loss is E (w t n - l m). Where the smaller one makes up
  * most of M, those two are nearly equal; there m is counted from t instead, m = t (1 + r (1 - t)
- * / t), and with l the logarithm of that bracket the loss is E (-r n - l m); and where t is below r,
- * from r: m = r (1 + w t / r), a sum of which 1 - w would have lost the digits. Neither E nor t has
- * to be representable: -1e30 stands for -inf, and log-probabilities more than 200 apart are as
+ * / t), and with l the logarithm of that bracket the loss is E (-r n - l m); and where t is below
+ * r, from r: m = r (1 + w t / r), a sum of which 1 - w would have lost the digits. Neither E nor t
+ * has to be representable: -1e30 stands for -inf, and log-probabilities more than 200 apart are as
  * good as 200 apart. */
 SIMD_INLINE loss_term mixture_terms(vf x, vf y, const weights *by)
 {

@@ -123,8 +123,8 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(attn_res_kept)(attn_res_tile t
     return sum;
 }
 
-/* The sums of a token's rows, whose first tile is number `at` of the block's. Returns how many tiles
- * have been copied in. */
+/* The sums of a token's rows, whose first tile is number `at` of the block's. Returns how many
+ * tiles have been copied in. */
 static inline __aicore__ int64_t ASC_NAME(attn_res_kept_dots)(attn_res_numbers m, asc_share share,
                                                               int64_t at, int64_t loaded,
                                                               ASC_PARAMS(ATTN_RES_FORWARD_KEPT))

@@ -1,5 +1,5 @@
-/* asc_flags.h - flags between pipes, by which one waits for another. Pipes and events are literals to
- * CANN's compiler. */
+/* asc_flags.h - flags between pipes, by which one waits for another. Pipes and events are literals
+ * to CANN's compiler. */
 #ifndef ASC_FLAGS_H
 #define ASC_FLAGS_H
 
