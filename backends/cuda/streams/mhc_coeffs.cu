@@ -1,6 +1,7 @@
 /* mhc_coeffs.cu - forward of mhc_coeffs: products of x with phi and with itself, in parts of its
  * columns; then of each token its coefficients. */
 #include "mhc_coeffs_products.cuh"
+#include "mhc_coeffs_tensor.cuh"
 
 /* ---- coefficients ---- */
 
@@ -23,6 +24,7 @@ __global__ void __launch_bounds__(COEFFS_THREADS)
     const int64_t t = ((int64_t)blockIdx.x * COEFFS_THREADS + threadIdx.x) / lanes::LANES;
     const int64_t token = min(t, c.tokens - 1); /* all lanes of a warp take part in its sums */
     const bool there = t < c.tokens;
+    wait_for_the_kernel_before();
     const float r = rsqrtf(of_parts(a, token, c.columns) * a.share + a.rms_eps);
     float x[lanes::EACH], p[lanes::EACH];
     const auto mixed = [&](int column) {
@@ -55,22 +57,14 @@ __global__ void __launch_bounds__(COEFFS_THREADS)
 
 /* ---- the call ---- */
 
-/* Blocks for all multiprocessors, in splits of a multiple of `step` columns of x. */
-static void cut(const cuda_call &call, forward_args *a, int tokens, int step)
+/* `blocks` of a multiprocessor, in splits of a multiple of `step` columns of x. */
+static void cut(const cuda_call &call, forward_args *a, int blocks, int tokens, int step)
 {
     const int64_t width = (int64_t)a->c.streams * a->c.n, tiles = ceil_div(a->c.tokens, tokens),
-                  wanted = ceil_div((int64_t)call.processors * 8, tiles > 0 ? tiles : 1),
-                  slice = ceil_div(ceil_div(width, wanted), step) * step;
+                  wanted = (int64_t)call.processors * blocks / (tiles > 0 ? tiles : 1),
+                  slice = ceil_div(ceil_div(width, wanted > 0 ? wanted : 1), step) * step;
     a->slice = (int)(slice < 256 ? 256 : slice);
     a->splits = (int)ceil_div(width, a->slice);
-}
-
-static bool suits_tensor_cores(const cuda_call &call, const tg_mhc_coeffs_forward_args *args,
-                               const coeffs_args &c)
-{
-    const tg_tensor *const tensors[] = {args->x};
-    return call.capability >= 80 && tg_type_of(args->x) != TG_F32 && !c.phi_f32 && c.n > 0 &&
-           c.n % STEP == 0 && are_whole(tensors, 1);
 }
 
 CUDA_OPERATOR(mhc_coeffs_forward, TG_TAKES_FLOATS);
@@ -96,10 +90,13 @@ tg_status cuda_mhc_coeffs_forward(tg_ctx *ctx, const tg_mhc_coeffs_forward_args 
     a.post_multiplier = (float)args->post_multiplier;
     a.share = 1 / ((float)a.c.streams * (float)a.c.n);
     const bool tensor = suits_tensor_cores(call, args, a.c);
-    cut(call, &a, tensor ? WARPS * TOKENS : SIDE, tensor ? AHEAD * STEP : DEEP);
+    if (tensor)
+        cut(call, &a, 2, WARPS * TOKENS, STEP);
+    else
+        cut(call, &a, 8, SIDE, DEEP);
     const int tiles = tensor ? tiles_of(a.c.columns) : 0;
     const int64_t parts = a.splits * a.c.tokens * (a.c.columns + 1),
-                  packed = (int64_t)a.c.streams * a.c.n / STEP * tiles * 32;
+                  packed = packed_chunks(a.c, tiles);
     char *const memory = (char *)cuda_host->device_workspace(
         ctx, (size_t)packed * sizeof(uint4) + (size_t)parts * sizeof(float) + 1);
     if (!memory)
@@ -113,8 +110,8 @@ tg_status cuda_mhc_coeffs_forward(tg_ctx *ctx, const tg_mhc_coeffs_forward_args 
         by_streams(a.c.streams, [&](auto size) {
             constexpr int P = decltype(size)::VALUE;
             const int64_t lanes = a.c.tokens * matrix_lanes<P>::LANES;
-            coeffs_kernel<P>
-                <<<(unsigned)ceil_div(lanes, COEFFS_THREADS), COEFFS_THREADS, 0, call.stream>>>(a);
+            launch_behind(call, coeffs_kernel<P>, dim3((unsigned)ceil_div(lanes, COEFFS_THREADS)),
+                          dim3(COEFFS_THREADS), a);
         });
     }
     return cuda_end(&call, TG_OK);

@@ -140,6 +140,13 @@ template <int P> struct matrix_lanes {
     }
 };
 
+/* Chunk c of a token lies at place c ^ mix_of(token) in shared memory: eight tokens' chunks of one
+ * column are in different banks, and so are four chunks of two tokens side by side. */
+__device__ __forceinline__ static int mix_of(int token)
+{
+    return (token & 1) << 2 | (token >> 1 & 3);
+}
+
 /* ---- the host's side ---- */
 
 static inline coeffs_args coeffs_of(const tg_tensor *x, const tg_tensor *phi, const tg_tensor *bias,

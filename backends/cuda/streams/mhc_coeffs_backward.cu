@@ -54,6 +54,7 @@ static backward_shape shape_of(const cuda_call &call, const tg_mhc_coeffs_backwa
     s.blocks = min_of(ceil_div(a->c.tokens, teams), (int64_t)call.processors * BLOCKS);
     s.shared = history <= MOST_SHARED && history > sums ? history : sums;
     a->padded = s.slabs ? units_of(a->c.columns) * UNIT : 0;
+    a->z_parts = tg_type_of(args->x) == TG_BF16 && !a->dphi_f32 ? 2 : 3;
     if (s.slabs)
         cut_tokens(a, ceil_div(width, SLAB), (int64_t)call.processors * 2, SLAB_TOKENS);
     else
@@ -80,7 +81,7 @@ static void place_memory(memory_pieces &pieces, const backward_shape &s, bool ph
                   history =
                       (2 * (int64_t)a->c.iterations - 1) * matrix_lanes<P>::EACH * COEFFS_THREADS;
     a->z = pieces.take(!s.slabs, a->c.tokens * a->c.columns);
-    a->split = (bf16 *)pieces.take(s.slabs, a->c.tokens * a->padded);
+    a->split = (bf16 *)pieces.take(s.slabs, ceil_div(a->c.tokens * a->z_parts * a->padded, 2));
     a->back = pieces.take(true, a->c.tokens);
     a->history = pieces.take(history * sizeof(float) > s.shared, history * s.blocks);
     a->sums = pieces.take(s.small, s.blocks * 2 * a->c.columns);
@@ -93,9 +94,9 @@ static void launch_products(const cuda_call &call, bool slabs, const backward_ar
     const int64_t n = (int64_t)a.c.streams * a.c.n * a.c.columns;
     if (n == 0)
         return;
-    if constexpr (std::is_same<T, bf16>::value) {
+    if constexpr (sizeof(T) == 2) {
         if (slabs && a.c.tokens > 0)
-            a.padded == UNIT ? launch_slabs<T, 1>(call, a) : launch_slabs<T, MOST_UNITS>(call, a);
+            launch_slabs<T>(call, a);
     }
     if (!slabs && a.c.tokens > 0)
         launch_tiles<T>(call, a);

@@ -1,9 +1,9 @@
-/* mhc_coeffs_slabs.cuh - dx and dphi on tensor cores, where x and phi are of one type of 16 bits:
- * a block has a slab of columns of x and goes over tokens. It reads x once, for its products with
- * z, which are dphi, and for dx, the products of z with phi, which stays in registers.
+/* mhc_coeffs_slabs.cuh - dx and dphi on tensor cores, where x and phi are of one type of 16 bits: a
+ * block has a slab of columns of x and goes over tokens. It reads x once, for its products with z,
+ * which are dphi, and for dx, the products of z with phi, which stays in registers.
  *
- * z is f32: it is taken as the sum of two bf16, as f16 is, so that what is lost is 2^-17 of a
- * product. All pieces are bf16. */
+ * All factors are bf16: x and phi of f16 are taken as sums of two, z, which is f32, as the sum of
+ * two where the results are bf16, of three elsewhere, so that 2^-17 of it is lost, or 2^-25. */
 #ifndef CUDA_MHC_COEFFS_SLABS_CUH
 #define CUDA_MHC_COEFFS_SLABS_CUH
 
@@ -21,17 +21,13 @@ enum {
 
 /* The chunks of some tokens. Those of x lie at place c ^ mix_of(token), those of z apart by an odd
  * number of chunks: a warp reads its pieces from all banks at once. */
-template <int UNITS> struct slab_stage {
-    static constexpr int OF_Z = 2 * UNITS; /* chunks of a token: high parts, low parts */
+template <int UNITS, int Z> struct slab_stage {
+    static constexpr int OF_Z = Z * UNITS; /* chunks of a token: high parts, lower ones */
+    static constexpr int PAIRS = (OF_Z + 1) / 2;
     uint4 x[SLAB_TOKENS][SLAB_CHUNKS];
-    uint4 z[SLAB_TOKENS][OF_Z + 1];
+    uint4 z[SLAB_TOKENS][2 * PAIRS + 1]; /* behind those an odd number leaves one of zeros */
     float back[SLAB_TOKENS];
 };
-
-__device__ __forceinline__ static int mix_of(int token)
-{
-    return (token & 1) << 2 | (token >> 1 & 3);
-}
 
 /* Two elements as sums of PARTS pairs of bf16. */
 template <class T> constexpr int PARTS = std::is_same<T, bf16>::value ? 1 : 2;
@@ -50,8 +46,8 @@ __device__ __forceinline__ static void split_pair(uint32_t bits, uint32_t (&part
 }
 
 /* What the threads of a block ask for. */
-template <class T, int UNITS> struct slab_reader {
-    typedef slab_stage<UNITS> stage;
+template <class T, int UNITS, int Z> struct slab_reader {
+    typedef slab_stage<UNITS, Z> stage;
     const backward_args &a;
     const char *x; /* of token 0, the chunk of this lane */
     int64_t of_token, end;
@@ -95,10 +91,10 @@ template <class T, int UNITS> struct slab_reader {
 };
 
 /* What a warp has of its 32 columns of x, in tiles of 8. */
-template <class T, int UNITS> struct slab_warp {
-    typedef slab_stage<UNITS> stage;
+template <class T, int UNITS, int Z> struct slab_warp {
+    typedef slab_stage<UNITS, Z> stage;
     uint32_t phi[PARTS<T>][UNITS][4];
-    float dphi[UNITS][4][4]; /* [two pieces of z][tile]: x z */
+    float dphi[UNITS][4][4]; /* [two units of two parts of z][tile]: x z */
 
     /* A lane's chunk of dx is of four tiles: column i of tile j is column i / 2 * 8 + 2 j + i % 2
      * of it. */
@@ -144,7 +140,7 @@ template <class T, int UNITS> struct slab_warp {
             }
         }
 #pragma unroll
-        for (int m = 0; m < UNITS; m++) {
+        for (int m = 0; m < stage::PAIRS; m++) {
             uint32_t z[4];
             load_transposed(
                 z, shared_address(&s.z[first + lane / 16 * 8 + lane % 8][2 * m + lane / 8 % 2]));
@@ -152,7 +148,7 @@ template <class T, int UNITS> struct slab_warp {
             for (int p = 0; p < PARTS<T>; p++)
 #pragma unroll
                 for (int j = 0; j < 4; j++)
-                    multiply_16<bf16>(dphi[m][j], z, x[p][j][0], x[p][j][1]);
+                    multiply_16<bf16>(dphi[m % UNITS][j], z, x[p][j][0], x[p][j][1]);
         }
     }
 
@@ -177,7 +173,7 @@ template <class T, int UNITS> struct slab_warp {
         const int lane = (int)threadIdx.x % 32;
         float sum[4][4] = {};
 #pragma unroll
-        for (int k = 0; k < UNITS; k++) {
+        for (int k = 0; k < stage::PAIRS; k++) {
             uint32_t z[4];
             load_fragments(
                 z, shared_address(&s.z[first + lane / 8 % 2 * 8 + lane % 8][2 * k + lane / 16]));
@@ -195,7 +191,7 @@ template <class T, int UNITS> struct slab_warp {
         }
     }
 
-    /* Its part of dphi: high parts of z and low ones. */
+    /* Its part of dphi: the sums of both parts of z that have a place. */
     __device__ __forceinline__ void put_parts(const backward_args &a) const
     {
         const int lane = (int)threadIdx.x % 32, width = a.c.streams * a.c.n;
@@ -217,23 +213,26 @@ template <class T, int UNITS> struct slab_warp {
 
 /* Slab blockIdx.x, tokens of split blockIdx.y. The tokens of a stage are asked for when all threads
  * have done with those that were in its place. */
-template <class T, int UNITS>
+template <class T, int UNITS, int Z>
 __global__ void __launch_bounds__(SLAB_THREADS, 2)
     coeffs_slab_kernel(const __grid_constant__ backward_args a)
 {
     extern __shared__ uint4 memory[];
-    typedef slab_stage<UNITS> stage;
+    typedef slab_stage<UNITS, Z> stage;
     stage *const stages = (stage *)memory;
     const int lane = (int)threadIdx.x % 32,
               column = (int)blockIdx.x * SLAB + (int)threadIdx.x / 32 * 32 + lane % 4 * 8;
     const int64_t begin = blockIdx.y * a.slice, end = min(begin + a.slice, a.c.tokens);
-    const slab_reader<T, UNITS> reader(a, end);
+    const slab_reader<T, UNITS, Z> reader(a, end);
     const bool inside = column < a.c.streams * a.c.n;
     char *const dx =
         (char *)(a.dx.row<T>(inside ? column / a.c.n : 0) + (inside ? column % a.c.n : 0));
-    slab_warp<T, UNITS> warp;
+    slab_warp<T, UNITS, Z> warp;
     for (int s = 0; s < SLAB_STAGES - 1; s++)
         reader.ask_x(stages[s], begin + s * SLAB_TOKENS);
+    for (int e = (int)threadIdx.x; stage::OF_Z % 2 && e < SLAB_STAGES * SLAB_TOKENS;
+         e += SLAB_THREADS)
+        stages[e / SLAB_TOKENS].z[e % SLAB_TOKENS][stage::OF_Z] = make_uint4(0, 0, 0, 0);
     warp.begin(a.c);
     wait_for_the_kernel_before();
     for (int s = 0; s < SLAB_STAGES - 1; s++) {
@@ -270,14 +269,12 @@ __global__ void __launch_bounds__(SLAB_THREADS, 2)
 
 enum { MOST_UNITS = 3 };
 
-/* Of an f32 dphi more is asked than two parts of z give. */
 static bool suits_slabs(const cuda_call &call, const tg_mhc_coeffs_backward_args *args,
                         const coeffs_args &c)
 {
     const tg_tensor *const tensors[] = {args->x, args->dx};
-    return call.capability >= 80 && tg_type_of(args->x) == TG_BF16 && !c.phi_f32 && c.n > 0 &&
-           !(args->dphi && tg_type_of(args->dphi) == TG_F32) && c.columns <= MOST_UNITS * UNIT &&
-           are_whole(tensors, 2);
+    return call.capability >= 80 && tg_type_of(args->x) != TG_F32 && !c.phi_f32 && c.n > 0 &&
+           c.columns <= MOST_UNITS * UNIT && are_whole(tensors, 2);
 }
 
 /* Units of a number of columns for which there is a kernel. */
@@ -286,14 +283,25 @@ static int units_of(int columns)
     return columns <= UNIT ? 1 : MOST_UNITS;
 }
 
-template <class T, int UNITS>
-static void launch_slabs(const cuda_call &call, const backward_args &a)
+template <class T, int UNITS, int Z>
+static void launch_slabs_of(const cuda_call &call, const backward_args &a)
 {
-    const size_t shared = SLAB_STAGES * sizeof(slab_stage<UNITS>);
+    const size_t shared = SLAB_STAGES * sizeof(slab_stage<UNITS, Z>);
     const dim3 grid((unsigned)ceil_div((int64_t)a.c.streams * a.c.n, SLAB), (unsigned)a.splits);
-    cudaFuncSetAttribute(coeffs_slab_kernel<T, UNITS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         (int)shared);
-    launch_behind_with(shared, call, coeffs_slab_kernel<T, UNITS>, grid, dim3(SLAB_THREADS), a);
+    cudaFuncSetAttribute(coeffs_slab_kernel<T, UNITS, Z>,
+                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    launch_behind_with(shared, call, coeffs_slab_kernel<T, UNITS, Z>, grid, dim3(SLAB_THREADS), a);
+}
+
+template <class T> static void launch_slabs(const cuda_call &call, const backward_args &a)
+{
+    if constexpr (PARTS<T> == 1) {
+        if (a.z_parts == 2)
+            return a.padded == UNIT ? launch_slabs_of<T, 1, 2>(call, a)
+                                    : launch_slabs_of<T, MOST_UNITS, 2>(call, a);
+    }
+    return a.padded == UNIT ? launch_slabs_of<T, 1, 3>(call, a)
+                            : launch_slabs_of<T, MOST_UNITS, 3>(call, a);
 }
 
 #endif

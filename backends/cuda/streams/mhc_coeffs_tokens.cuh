@@ -71,19 +71,22 @@ struct column_sums {
             of_mix += d * mix;
         }
         if (there && a.split)
-            put_split(a.split + token * 2 * a.padded + column, a.padded, z);
+            put_split(a, token, column, z);
         else if (there)
             a.z[token * a.c.columns + column] = z;
         return alpha * (d * mix);
     }
 
-  private:
-    /* z as the sum of two bf16. What is infinite has no low part. */
-    static __device__ __forceinline__ void put_split(bf16 *to, int apart, float z)
+    /* z as a sum of bf16. What is infinite has no lower parts. */
+    static __device__ __forceinline__ void put_split(const backward_args &a, int64_t token,
+                                                     int column, float z)
     {
-        const float high = rounded<bf16>(z), low = z - high;
-        put(to, high);
-        put(to + apart, isfinite(low) ? low : 0);
+        bf16 *const to = a.split + token * a.z_parts * a.padded + column;
+        for (int part = 0; part < a.z_parts; part++) {
+            const float high = rounded<bf16>(z);
+            put(to + part * a.padded, part == 0 || isfinite(high) ? high : 0);
+            z -= high;
+        }
     }
 };
 
@@ -164,9 +167,8 @@ __global__ void __launch_bounds__(COEFFS_THREADS)
             q += of_sides[0].add(a, token, there, pre, dpre, mix[pre], r);
             q += of_sides[1].add(a, token, there, post, dpost, mix[post], r);
         }
-        for (int m = c.columns + l.lane; a.split && there && m < a.padded; m += lanes::LANES)
-            a.split[token * 2 * a.padded + m] = a.split[(token * 2 + 1) * a.padded + m] =
-                __ushort_as_bfloat16(0);
+        for (int m = c.columns + l.lane; there && m < a.padded; m += lanes::LANES)
+            column_sums::put_split(a, token, m, 0);
 #pragma unroll
         for (int o = lanes::LANES / 2; o > 0; o /= 2)
             q += __shfl_xor_sync(0xffffffffu, q, o);
