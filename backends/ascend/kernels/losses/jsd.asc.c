@@ -1,8 +1,8 @@
 /* jsd.asc.c - with Q = exp(x), P = exp(y), M = beta P + (1 - beta) Q:
  *   d = - beta P log(M/P) - (1 - beta) Q log(M/Q),   its gradient - (1 - beta) Q log(M/Q).
  * With D = y - x, log(M/Q) = log(1 + beta (exp(D) - 1)) and log(M/P) = log(1 + (1 - beta)
- * (exp(-D) - 1)): neither needs M, and both keep their digits where P and Q nearly agree. So does
- * the first where beta is nearly 1: M/Q is 1 - beta + beta exp(D) there, a sum.
+ * (exp(-D) - 1)): neither needs M, and both keep their digits where P and Q nearly agree. They do
+ * where beta is nearly 1 or 0, too: M/Q is 1 - beta + beta exp(D) there, a sum, and so is M/P.
  * Arithmetic is f32 in UB. */
 #include "jsd.args.h"
 #include "mixture.h"

@@ -66,6 +66,26 @@ static inline __aicore__ void jsd_expm1(__ubuf__ float *t, __ubuf__ float *a, __
     ASC_THEN();
 }
 
+/* b = M/P = beta + (1 - beta) exp(-D), the sum that log(M/P) is the logarithm of: 1 + (1 - beta)
+ * (exp(-D) - 1) has lost what beta is. x, y and far as in jsd_difference(), which has limited them.
+ * The last ASC_THEN() is left to the caller. */
+static inline __aicore__ void jsd_teacher_quotient(__ubuf__ float *b, __ubuf__ float *x,
+                                                   __ubuf__ float *y, float far, float beta,
+                                                   float rest, uint32_t n)
+{
+    asc_sub(b, x, y, n);
+    ASC_THEN();
+    asc_min_scalar(b, b, JSD_FAR, n);
+    ASC_THEN();
+    asc_max_scalar(b, b, -far, n);
+    ASC_THEN();
+    asc_exp(b, b, n);
+    ASC_THEN();
+    asc_mul_scalar(b, b, rest, n);
+    ASC_THEN();
+    asc_add_scalar(b, b, beta, n);
+}
+
 /* x and y are used up; a, b, c: scratch. */
 static inline __aicore__ void jsd_mixture(__ubuf__ float *t, __ubuf__ float *g, __ubuf__ float *x,
                                           __ubuf__ float *y, __ubuf__ float *a, __ubuf__ float *b,
@@ -84,7 +104,7 @@ static inline __aicore__ void jsd_mixture(__ubuf__ float *t, __ubuf__ float *g, 
     ASC_THEN();
     jsd_log1p(t, b, c, n); /* log(M/Q) */
     ASC_THEN();
-    asc_add_scalar(b, a, 1.0f, n); /* beta P log(M/P) asks for no more of it */
+    jsd_teacher_quotient(b, x, y, JSD_FAR, beta, rest, n);
     asc_exp(x, x, n);
     asc_exp(y, y, n);
     ASC_THEN();

@@ -194,7 +194,7 @@ static inline __aicore__ void sjsd_mixture_terms(const sjsd_lines *job)
     jsd_log1p(job->t, job->b, job->c, all);
     ASC_THEN();
     if (job->loss) {
-        asc_add_scalar(job->b, job->a, 1.0f, all);
+        jsd_teacher_quotient(job->b, job->u, job->v, JSD_FAR - 17.0f, job->beta, job->rest, all);
         asc_exp(job->v, job->v, all);
         ASC_THEN();
         jsd_log1p(job->a, job->b, job->c, all);
