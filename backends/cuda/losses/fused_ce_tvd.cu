@@ -58,7 +58,8 @@ __device__ __forceinline__ static void forward_row(const cetvd_args &a, TEAM &t,
             const float p = s.share[0] * exp2_term(s.power(0, x[i], LOG2_E));
             const float q = s.share[1] * exp2_term(s.power(1, z[i], LOG2_E));
             const float apart = s.apart(z[i] - x[i], LOG2_E);
-            sums[0] += fabsf(difference_of(p, q, apart));
+            /* far apart they differ by what they are; where logits are large, apart is rounded */
+            sums[0] += fabsf(fabsf(apart) > 1 ? p - q : difference_of(p, q, apart));
             sums[1] += apart < 0 ? p : apart > 0 ? -p : 0 * (p + q); /* NaN if one of them is */
             sums[2] += j + i == y ? 0 : p;
         }
