@@ -1,5 +1,5 @@
-// causal_conv1d.cuh - what both directions of causal_conv1d share: a thread's chunk of channels, the
-// rows that it goes down, those to come, and the inputs that its sums read.
+// causal_conv1d.cuh - what both directions of causal_conv1d share: a thread's chunk of channels,
+// the rows that it goes down, those to come, and the inputs that its sums read.
 #ifndef CUDA_CAUSAL_CONV1D_CUH
 #define CUDA_CAUSAL_CONV1D_CUH
 

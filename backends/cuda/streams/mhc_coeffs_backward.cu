@@ -54,7 +54,6 @@ static backward_shape shape_of(const cuda_call &call, const tg_mhc_coeffs_backwa
     s.blocks = min_of(ceil_div(a->c.tokens, teams), (int64_t)call.processors * BLOCKS);
     s.shared = history <= MOST_SHARED && history > sums ? history : sums;
     a->padded = s.slabs ? units_of(a->c.columns) * UNIT : 0;
-    a->z_parts = tg_type_of(args->x) == TG_BF16 && !a->dphi_f32 ? 2 : 3;
     if (s.slabs)
         cut_tokens(a, ceil_div(width, SLAB), (int64_t)call.processors * 2, SLAB_TOKENS);
     else
@@ -81,7 +80,7 @@ static void place_memory(memory_pieces &pieces, const backward_shape &s, bool ph
                   history =
                       (2 * (int64_t)a->c.iterations - 1) * matrix_lanes<P>::EACH * COEFFS_THREADS;
     a->z = pieces.take(!s.slabs, a->c.tokens * a->c.columns);
-    a->split = (bf16 *)pieces.take(s.slabs, ceil_div(a->c.tokens * a->z_parts * a->padded, 2));
+    a->split = (bf16 *)pieces.take(s.slabs, ceil_div(a->c.tokens * Z_PARTS * a->padded, 2));
     a->back = pieces.take(true, a->c.tokens);
     a->history = pieces.take(history * sizeof(float) > s.shared, history * s.blocks);
     a->sums = pieces.take(s.small, s.blocks * 2 * a->c.columns);

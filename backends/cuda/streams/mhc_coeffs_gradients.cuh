@@ -4,19 +4,22 @@
 
 #include "mhc_coeffs.cuh"
 
+/* bf16 that z is the sum of. */
+enum { Z_PARTS = 3 };
+
 struct backward_args {
     coeffs_args c;
     row_span dx;
     const float *mix, *rstd, *dpre, *dpost, *dres; /* dpre, dpost, dres: may be missing */
     float *z;       /* [tokens, columns]: alpha d rstd, d the gradient of alpha mix + bias */
-    bf16 *split;    /* or, not NULL, [tokens, z_parts, padded]: the same as sums, and zeros */
+    bf16 *split;    /* or, not NULL, [tokens, Z_PARTS, padded]: the same as sums, and zeros */
     float *back;    /* [tokens]: sum of alpha d mix rstd^2 / (streams n) */
     float *history; /* [2 iterations - 1, matrices of all lanes]; NULL: it is in shared memory */
     float *sums;    /* [blocks of threads, 2, columns]: of d, of d mix, or NULL */
     float *parts;   /* [splits, streams n, columns]: of dphi, or NULL */
     char *dphi;
     int64_t slice; /* tokens of a split */
-    int dphi_f32, splits, accumulate, padded, z_parts;
+    int dphi_f32, splits, accumulate, padded;
     float post_multiplier, share; /* share: 1 / (streams n) */
 };
 

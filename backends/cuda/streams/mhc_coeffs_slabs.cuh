@@ -3,7 +3,7 @@
  * which are dphi, and for dx, the products of z with phi, which stays in registers.
  *
  * All factors are bf16: x and phi of f16 are taken as sums of two, z, which is f32, as the sum of
- * two where the results are bf16, of three elsewhere, so that 2^-17 of it is lost, or 2^-25. */
+ * Z_PARTS, of which nothing is lost: its products may all but cancel each other. */
 #ifndef CUDA_MHC_COEFFS_SLABS_CUH
 #define CUDA_MHC_COEFFS_SLABS_CUH
 
@@ -21,8 +21,8 @@ enum {
 
 /* The chunks of some tokens. Those of x lie at place c ^ mix_of(token), those of z apart by an odd
  * number of chunks: a warp reads its pieces from all banks at once. */
-template <int UNITS, int Z> struct slab_stage {
-    static constexpr int OF_Z = Z * UNITS; /* chunks of a token: high parts, lower ones */
+template <int UNITS> struct slab_stage {
+    static constexpr int OF_Z = Z_PARTS * UNITS; /* chunks of a token: high parts, lower ones */
     static constexpr int PAIRS = (OF_Z + 1) / 2;
     uint4 x[SLAB_TOKENS][SLAB_CHUNKS];
     uint4 z[SLAB_TOKENS][2 * PAIRS + 1]; /* behind those an odd number leaves one of zeros */
@@ -46,8 +46,8 @@ __device__ __forceinline__ static void split_pair(uint32_t bits, uint32_t (&part
 }
 
 /* What the threads of a block ask for. */
-template <class T, int UNITS, int Z> struct slab_reader {
-    typedef slab_stage<UNITS, Z> stage;
+template <class T, int UNITS> struct slab_reader {
+    typedef slab_stage<UNITS> stage;
     const backward_args &a;
     const char *x; /* of token 0, the chunk of this lane */
     int64_t of_token, end;
@@ -91,8 +91,8 @@ template <class T, int UNITS, int Z> struct slab_reader {
 };
 
 /* What a warp has of its 32 columns of x, in tiles of 8. */
-template <class T, int UNITS, int Z> struct slab_warp {
-    typedef slab_stage<UNITS, Z> stage;
+template <class T, int UNITS> struct slab_warp {
+    typedef slab_stage<UNITS> stage;
     uint32_t phi[PARTS<T>][UNITS][4];
     float dphi[UNITS][4][4]; /* [two units of two parts of z][tile]: x z */
 
@@ -213,21 +213,21 @@ template <class T, int UNITS, int Z> struct slab_warp {
 
 /* Slab blockIdx.x, tokens of split blockIdx.y. The tokens of a stage are asked for when all threads
  * have done with those that were in its place. */
-template <class T, int UNITS, int Z>
+template <class T, int UNITS>
 __global__ void __launch_bounds__(SLAB_THREADS, 2)
     coeffs_slab_kernel(const __grid_constant__ backward_args a)
 {
     extern __shared__ uint4 memory[];
-    typedef slab_stage<UNITS, Z> stage;
+    typedef slab_stage<UNITS> stage;
     stage *const stages = (stage *)memory;
     const int lane = (int)threadIdx.x % 32,
               column = (int)blockIdx.x * SLAB + (int)threadIdx.x / 32 * 32 + lane % 4 * 8;
     const int64_t begin = blockIdx.y * a.slice, end = min(begin + a.slice, a.c.tokens);
-    const slab_reader<T, UNITS, Z> reader(a, end);
+    const slab_reader<T, UNITS> reader(a, end);
     const bool inside = column < a.c.streams * a.c.n;
     char *const dx =
         (char *)(a.dx.row<T>(inside ? column / a.c.n : 0) + (inside ? column % a.c.n : 0));
-    slab_warp<T, UNITS, Z> warp;
+    slab_warp<T, UNITS> warp;
     for (int s = 0; s < SLAB_STAGES - 1; s++)
         reader.ask_x(stages[s], begin + s * SLAB_TOKENS);
     for (int e = (int)threadIdx.x; stage::OF_Z % 2 && e < SLAB_STAGES * SLAB_TOKENS;
@@ -283,25 +283,22 @@ static int units_of(int columns)
     return columns <= UNIT ? 1 : MOST_UNITS;
 }
 
-template <class T, int UNITS, int Z>
+template <class T, int UNITS>
 static void launch_slabs_of(const cuda_call &call, const backward_args &a)
 {
-    const size_t shared = SLAB_STAGES * sizeof(slab_stage<UNITS, Z>);
+    const size_t shared = SLAB_STAGES * sizeof(slab_stage<UNITS>);
     const dim3 grid((unsigned)ceil_div((int64_t)a.c.streams * a.c.n, SLAB), (unsigned)a.splits);
-    cudaFuncSetAttribute(coeffs_slab_kernel<T, UNITS, Z>,
-                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    launch_behind_with(shared, call, coeffs_slab_kernel<T, UNITS, Z>, grid, dim3(SLAB_THREADS), a);
+    cudaFuncSetAttribute(coeffs_slab_kernel<T, UNITS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         (int)shared);
+    launch_behind_with(shared, call, coeffs_slab_kernel<T, UNITS>, grid, dim3(SLAB_THREADS), a);
 }
 
 template <class T> static void launch_slabs(const cuda_call &call, const backward_args &a)
 {
-    if constexpr (PARTS<T> == 1) {
-        if (a.z_parts == 2)
-            return a.padded == UNIT ? launch_slabs_of<T, 1, 2>(call, a)
-                                    : launch_slabs_of<T, MOST_UNITS, 2>(call, a);
-    }
-    return a.padded == UNIT ? launch_slabs_of<T, 1, 3>(call, a)
-                            : launch_slabs_of<T, MOST_UNITS, 3>(call, a);
+    if (a.padded == UNIT)
+        launch_slabs_of<T, 1>(call, a);
+    else
+        launch_slabs_of<T, MOST_UNITS>(call, a);
 }
 
 #endif

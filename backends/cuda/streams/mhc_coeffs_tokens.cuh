@@ -81,8 +81,9 @@ struct column_sums {
     static __device__ __forceinline__ void put_split(const backward_args &a, int64_t token,
                                                      int column, float z)
     {
-        bf16 *const to = a.split + token * a.z_parts * a.padded + column;
-        for (int part = 0; part < a.z_parts; part++) {
+        bf16 *const to = a.split + token * Z_PARTS * a.padded + column;
+#pragma unroll
+        for (int part = 0; part < Z_PARTS; part++) {
             const float high = rounded<bf16>(z);
             put(to + part * a.padded, part == 0 || isfinite(high) ? high : 0);
             z -= high;
