@@ -110,7 +110,7 @@ static int has_argument(const pb_op *op, const char *name)
 }
 
 /* The group's other operators run on the case as well (a forward, for what it saves and for finite
- * differences): optional outputs of theirs that need what is gone go, too. */
+ * differences): optional tensors of theirs that need what is gone go, too. */
 static void strip_others(const maker *m, pb_case *c)
 {
     char error[PB_ERROR];
@@ -120,7 +120,8 @@ static void strip_others(const maker *m, pb_case *c)
             continue;
         for (int i = 0; i < other->info->nargs; i++) {
             const tg_arg_info *a = &other->info->args[i];
-            if (a->kind == TG_ARG_OUT_OPT && !has_argument(m->op, a->name) &&
+            const int optional = a->kind == TG_ARG_OUT_OPT || a->kind == TG_ARG_OPT;
+            if (optional && !has_argument(m->op, a->name) &&
                 !check_is_legal(m->cat, other, c, error))
                 pb_case_add(c, PB_DROP, a->name, "");
         }

@@ -81,13 +81,22 @@ static void tell_gap(void *arg, const char *gap)
     checker_fail(arg, "%s", gap);
 }
 
+/* Of the implementations themselves: compositions run without what a plug-in refuses. */
+static int has_run(const totals *t)
+{
+    for (int i = 0; i < t->n; i++)
+        if (t->line[i].passed || t->line[i].failed)
+            return 1;
+    return 0;
+}
+
 /* What was asked for and did not happen. */
 static void check_nothing_missed(checker *ck)
 {
     const char *name = wanted_not_run(&ck->wanted);
     if (name)
         checker_fail(ck, "nothing was run for %s", name);
-    else if (!ck->sum.passed && !ck->sum.failed)
+    else if (!has_run(&ck->sum))
         checker_fail(ck, "nothing was run");
     const int whole = ck->wanted.first_impl || wanted_whole_operators(&ck->wanted);
     if (ck->s.strict && whole && ck->s.sweep == NO_SWEEP)

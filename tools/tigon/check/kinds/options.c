@@ -146,23 +146,37 @@ static void try_types(trier *t, const base *b, const pb_case *c)
     }
 }
 
-/* Each tensor in each type that it may have, with each choice of an option. */
+/* With each choice of an option; as_given: tensors keep their types. */
+static void try_choices(trier *t, const base *b, int as_given)
+{
+    for (int i = 0; i < t->op->info->nargs; i++) {
+        const tg_arg_info *option = &t->op->info->args[i];
+        char value[KINDS_VALUES][PB_NAME];
+        const int n = option->choices ? kinds_values(option, value) : 0;
+        for (int v = 0; v < n; v++) {
+            pb_case c = b->c;
+            kinds_set(&c, option->name, value[v]);
+            if (as_given)
+                kinds_check(t, &c, b->type);
+            else
+                try_types(t, b, &c);
+        }
+    }
+}
+
+/* Each tensor of the richest case in each type that it may have; and some other cases, in which
+ * fewer roundings hide what an option does. */
 void kind_types(trier *t)
 {
+    enum { OTHERS = 6 };
     for (int k = 0; k < DATA_TYPES; k++) {
-        const base *b = bases_richest(t, data_types[k]);
-        if (!b)
+        const base *other[OTHERS], *rich = bases_richest(t, data_types[k]);
+        if (!rich)
             continue;
-        try_types(t, b, &b->c);
-        for (int i = 0; i < t->op->info->nargs; i++) {
-            const tg_arg_info *option = &t->op->info->args[i];
-            char value[KINDS_VALUES][PB_NAME];
-            const int n = option->choices ? kinds_values(option, value) : 0;
-            for (int v = 0; v < n; v++) {
-                pb_case c = b->c;
-                kinds_set(&c, option->name, value[v]);
-                try_types(t, b, &c);
-            }
-        }
+        try_types(t, rich, &rich->c);
+        try_choices(t, rich, 0);
+        const int n = bases_of(t, data_types[k], other, OTHERS);
+        for (int i = 0; i < n; i++)
+            try_choices(t, other[i], 1);
     }
 }
