@@ -170,18 +170,18 @@ static const struct {
     curve_fn *of_difference; /* or */
     pair_fn *of_pair;
 } types[] = {
-    [TG_DPO_SIGMOID] = {sigmoid},
-    [TG_DPO_HINGE] = {hinge},
-    [TG_DPO_EXO_PAIR] = {exo_pair},
-    [TG_DPO_NCA_PAIR] = {NULL, nca_pair},
-    [TG_DPO_ROBUST] = {robust},
-    [TG_DPO_BCO_PAIR] = {NULL, bco_pair},
-    [TG_DPO_SPPO_HARD] = {NULL, sppo_hard},
-    [TG_DPO_APO_ZERO] = {NULL, apo_zero},
-    [TG_DPO_APO_DOWN] = {NULL, apo_down},
-    [TG_DPO_DISCOPOP] = {discopop},
-    [TG_ORPO] = {NULL, orpo},
-    [TG_KTO] = {NULL, kto},
+    [TG_DPO_SIGMOID] = {.of_difference = sigmoid},
+    [TG_DPO_HINGE] = {.of_difference = hinge},
+    [TG_DPO_EXO_PAIR] = {.of_difference = exo_pair},
+    [TG_DPO_NCA_PAIR] = {.of_pair = nca_pair},
+    [TG_DPO_ROBUST] = {.of_difference = robust},
+    [TG_DPO_BCO_PAIR] = {.of_pair = bco_pair},
+    [TG_DPO_SPPO_HARD] = {.of_pair = sppo_hard},
+    [TG_DPO_APO_ZERO] = {.of_pair = apo_zero},
+    [TG_DPO_APO_DOWN] = {.of_pair = apo_down},
+    [TG_DPO_DISCOPOP] = {.of_difference = discopop},
+    [TG_ORPO] = {.of_pair = orpo},
+    [TG_KTO] = {.of_pair = kto},
 };
 
 /* ---- the whole ---- */
