@@ -2,15 +2,15 @@
 """chunked.py [--device cuda] [--losses dpo,orpo,grpo] [--sizes 8,1024,4096,128256] [--rounds 5] - the losses of tigon.liger.chunked_loss
 beside Liger-Kernel's, where it is installed: the time of forward with backward, the peak of memory above the inputs, how far results are apart.
 
-Time and memory are PyTorch's: on a GPU by its events and its allocator (Tigon's workspace is not in that), on the processor by the clock."""
+Time and memory are those of clocks.py; on a GPU Tigon's workspace is beside what PyTorch's allocator holds."""
 import argparse
-import gc
 import importlib
 import sys
-import time
 from pathlib import Path
 
 import torch
+
+from clocks import CLOCKS
 
 PROVIDERS = {"tigon": "tigon.liger.chunked_loss", "liger": "liger_kernel.chunked_loss"}
 
@@ -44,43 +44,19 @@ def step(call, inputs: Inputs) -> tuple:
     return loss.detach(), *torch.autograd.grad(loss, (inputs.x, inputs.weight))
 
 
-def milliseconds(call, inputs: Inputs, device: str) -> float:
-    gc.collect()
-    if device == "cpu":
-        begin = time.perf_counter()
-        step(call, inputs)
-        return 1e3 * (time.perf_counter() - begin)
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.empty(256 << 20, dtype=torch.uint8).zero_()  # what was in the cache is not
-    begin.record()
-    step(call, inputs)
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end)
-
-
-def peak(call, inputs: Inputs, device: str) -> float:
-    """GiB; not a number on the processor."""
-    if device == "cpu":
-        return float("nan")
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    step(call, inputs)
-    return (torch.cuda.max_memory_allocated() - before) / 2**30
-
-
 def compare(name: str, calls: dict, inputs: Inputs, args) -> None:
-    first = None
+    first, clock = None, CLOCKS[args.device]()
     for provider, call in calls.items():
         step(call, inputs)  # compiles, and takes memory that is kept
-        gib, results = peak(call, inputs, args.device), [t.float() for t in step(call, inputs)]
+        grown, results = clock.peak(lambda call=call: step(call, inputs))
+        gib, results = grown / 2**30, [t.float() for t in results]
         apart = [f"{(r - f).norm() / f.norm():.1e}" for r, f in zip(results, first or results)]
         first = first or results
         print(f"{name} {provider}: peak {gib:.2f} GiB; loss, dx, dweight apart {', '.join(apart)}", flush=True)
     times = {provider: [] for provider in calls}
     for _ in range(args.rounds):
         for provider, call in calls.items():
-            times[provider].append(milliseconds(call, inputs, args.device))
+            times[provider].append(clock.milliseconds(lambda: None, lambda call=call: step(call, inputs), True))
     print("; ".join(f"{name} {provider}: {sorted(of)[len(of) // 2]:.1f} ms" for provider, of in times.items()), flush=True)
 
 

@@ -19,7 +19,7 @@ import losses  # noqa: F401  each enters its operators into the table
 import positions  # noqa: F401
 import products  # noqa: F401
 import rows  # noqa: F401
-from clocks import Card, Host
+from clocks import CLOCKS
 from measure import (TOLERANCE, Contestant, compiled, contestants, error, extra_memory, interleave, step_contestants,
                      truth)
 from onednn import OneDNN
@@ -31,7 +31,6 @@ TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 PACE = {"cpu": {"small": (0.2, 20), "medium": (0.3, 5), "large": (1.2, 2)},
         "cuda": {"small": (0.1, 50), "medium": (0.2, 15), "large": (0.2, 15)}}
 QUICK = (0.05, 3)
-CLOCKS = {"cpu": Host, "cuda": Card}
 
 
 def digits(value: float, count: int = 4) -> float:

@@ -26,4 +26,20 @@
     X(I64, negative)         \
     X(F32, scale)
 
+/* What every forward is given: its tensors, of which lse may be absent, memory to work in, how the
+ * work is shared out, and the problem. */
+#define ATTENTION_FORWARD(X)                    \
+    X(MEMORY, q, ASC_T)                         \
+    X(MEMORY, k, ASC_T)                         \
+    X(MEMORY, v, ASC_T)                         \
+    X(MEMORY, y, ASC_T)                         \
+    X(MEMORY, lse, float)                       \
+    X(MEMORY, work, char)                       \
+    X(GRID, core_rows, keys, group, group_keys) \
+    ATTENTION_STRIDES(X, q)                     \
+    ATTENTION_STRIDES(X, k)                     \
+    ATTENTION_STRIDES(X, v)                     \
+    ATTENTION_STRIDES(X, y)                     \
+    ATTENTION_PROBLEM(X)
+
 #endif

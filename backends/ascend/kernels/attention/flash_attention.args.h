@@ -25,18 +25,7 @@ enum {
 #define FLASH_ATTENTION_FORWARD(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_ROWS)
 #define FLASH_ATTENTION_FORWARD_SMALL(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_SMALL_ROWS)
 #define FLASH_ATTENTION_FORWARD_OF(X, ROWS)                                                   \
-    X(MEMORY, q, ASC_T)                                                                       \
-    X(MEMORY, k, ASC_T)                                                                       \
-    X(MEMORY, v, ASC_T)                                                                       \
-    X(MEMORY, y, ASC_T)                                                                       \
-    X(MEMORY, lse, float)                                                                     \
-    X(MEMORY, work, char)                                                                     \
-    X(GRID, core_rows, keys, group, group_keys)                                               \
-    ATTENTION_STRIDES(X, q)                                                                   \
-    ATTENTION_STRIDES(X, k)                                                                   \
-    ATTENTION_STRIDES(X, v)                                                                   \
-    ATTENTION_STRIDES(X, y)                                                                   \
-    ATTENTION_PROBLEM(X)                                                                      \
+    ATTENTION_FORWARD(X)                                                                      \
     X(I64, together)                                                                          \
     X(I64, work_block)                                                                        \
     X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                                   \

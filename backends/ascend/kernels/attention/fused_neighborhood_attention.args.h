@@ -12,21 +12,10 @@ enum { NEIGHBORHOOD_ROWS = 128, NEIGHBORHOOD_PIECE = 2048, NEIGHBORHOOD_LINE = 6
  * makes; the queries that this takes, and all keys that those see, up to `keys`. work: a line a
  * window; of each block and of two slots, and in each of both vector cores: scores, and in the
  * backward their gradients, f32; the exponentials, and in the backward their gradients. */
-#define NEIGHBORHOOD_FORWARD(X)                 \
-    X(MEMORY, q, ASC_T)                         \
-    X(MEMORY, k, ASC_T)                         \
-    X(MEMORY, v, ASC_T)                         \
-    X(MEMORY, y, ASC_T)                         \
-    X(MEMORY, lse, float)                       \
-    X(MEMORY, work, char)                       \
-    X(GRID, core_rows, keys, group, group_keys) \
-    ATTENTION_STRIDES(X, q)                     \
-    ATTENTION_STRIDES(X, k)                     \
-    ATTENTION_STRIDES(X, v)                     \
-    ATTENTION_STRIDES(X, y)                     \
-    ATTENTION_PROBLEM(X)                        \
-    X(I64, work_block)                          \
-    NEIGHBORHOOD_BUFFERS(X)                     \
+#define NEIGHBORHOOD_FORWARD(X) \
+    ATTENTION_FORWARD(X)        \
+    X(I64, work_block)          \
+    NEIGHBORHOOD_BUFFERS(X)     \
     X(BUFFER, top, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)
 
 #define NEIGHBORHOOD_BACKWARD(X)                             \

@@ -31,6 +31,20 @@ static inline __aicore__ void jsd_log1p(__ubuf__ float *z, __ubuf__ float *w, __
     asc_mul(z, z, c, n);
 }
 
+/* d = y - x within least and most, e = exp(d); e may be d. */
+static inline __aicore__ void jsd_odds(__ubuf__ float *d, __ubuf__ float *e, __ubuf__ float *x,
+                                       __ubuf__ float *y, float least, float most, uint32_t n)
+{
+    asc_sub(d, y, x, n);
+    ASC_THEN();
+    asc_min_scalar(d, d, most, n);
+    ASC_THEN();
+    asc_max_scalar(d, d, least, n);
+    ASC_THEN();
+    asc_exp(e, d, n);
+    ASC_THEN();
+}
+
 /* a = D = y - x within -JSD_FAR and `far`, b = exp(D); x and y are limited. */
 static inline __aicore__ void jsd_difference(__ubuf__ float *a, __ubuf__ float *b,
                                              __ubuf__ float *x, __ubuf__ float *y, float far,
@@ -39,14 +53,7 @@ static inline __aicore__ void jsd_difference(__ubuf__ float *a, __ubuf__ float *
     asc_max_scalar(x, x, JSD_LOWEST, n);
     asc_max_scalar(y, y, JSD_LOWEST, n);
     ASC_THEN();
-    asc_sub(a, y, x, n);
-    ASC_THEN();
-    asc_min_scalar(a, a, far, n);
-    ASC_THEN();
-    asc_max_scalar(a, a, -JSD_FAR, n);
-    ASC_THEN();
-    asc_exp(b, a, n);
-    ASC_THEN();
+    jsd_odds(a, b, x, y, -JSD_FAR, far, n);
 }
 
 /* t = exp(D) - 1 = (b - 1) (D / log b), from a = D, which is used up, and b =
@@ -73,14 +80,7 @@ static inline __aicore__ void jsd_teacher_quotient(__ubuf__ float *b, __ubuf__ f
                                                    __ubuf__ float *y, float far, float beta,
                                                    float rest, uint32_t n)
 {
-    asc_sub(b, x, y, n);
-    ASC_THEN();
-    asc_min_scalar(b, b, JSD_FAR, n);
-    ASC_THEN();
-    asc_max_scalar(b, b, -far, n);
-    ASC_THEN();
-    asc_exp(b, b, n);
-    ASC_THEN();
+    jsd_odds(b, b, y, x, -far, JSD_FAR, n);
     asc_mul_scalar(b, b, rest, n);
     ASC_THEN();
     asc_add_scalar(b, b, beta, n);
