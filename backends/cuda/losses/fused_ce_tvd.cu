@@ -40,6 +40,25 @@ __device__ __forceinline__ static float lse_of(const softmax_pair &s, int m)
     return base == -CUDART_INF_F ? base : s.height[m] + (float)LN_2 * (base - log2f(s.share[m]));
 }
 
+/* odd[m]: NaN if row m of a pair has one and nothing above -inf, so that lse_of() cannot tell. */
+template <class T, class TEAM, class PAIR>
+__device__ __forceinline__ static void find_nan(const softmax_pair &s, int n, TEAM &t,
+                                                const PAIR &pair, float (&odd)[2])
+{
+    if (s.base[0] != -CUDART_INF_F && s.base[1] != -CUDART_INF_F)
+        return;
+    pair.template for_each<false>(t, n, [&](int j, float(&x)[V<T>], float(&z)[V<T>]) {
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            if (j + i >= n)
+                continue;
+            odd[0] += isnan(x[i]) ? x[i] : 0;
+            odd[1] += isnan(z[i]) ? z[i] : 0;
+        }
+    });
+    t.sum(odd);
+}
+
 template <class T, class TEAM, class PAIR>
 __device__ __forceinline__ static void forward_row(const cetvd_args &a, TEAM &t, const PAIR &pair,
                                                    int64_t r, float x_y)
@@ -65,11 +84,13 @@ __device__ __forceinline__ static void forward_row(const cetvd_args &a, TEAM &t,
         }
     });
     t.sum(sums);
+    float odd[2] = {0, 0};
+    find_nan<T>(s, a.n, t, pair, odd);
     if (t.lane != 0)
         return;
     const float log_p = log2f(s.share[0]) + s.power(0, x_y, LOG2_E);
     const float ce = sums[2] < 0.5f ? -log1pf(-sums[2]) : -(float)LN_2 * log_p;
-    write_results(a, r, ce, sums[0] / 2, sums[1], lse_of(s, 0), lse_of(s, 1));
+    write_results(a, r, ce, sums[0] / 2, sums[1], lse_of(s, 0) + odd[0], lse_of(s, 1) + odd[1]);
 }
 
 /* 1 if row r has no target, and nothing is left to do. */

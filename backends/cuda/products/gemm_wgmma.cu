@@ -12,11 +12,18 @@ static bool takes(const tg_tensor *t)
            t->shape[1] <= most;
 }
 
+/* Copies from shared memory write whole words: of rows of an odd number of 16-bit elements one
+ * element beyond the end, which is the caller's. */
+static bool takes_result(const tg_tensor *c)
+{
+    return takes(c) && (tg_type_of(c) == TG_F32 || c->shape[1] % 2 == 0);
+}
+
 int cuda_gemm_wgmma_accepts(const tg_gemm_args *args)
 {
     const bool adds = args->beta == 1 && !args->addend && tg_type_of(args->c) == TG_F32;
     return tg_type_of(args->a) != TG_F32 && !(args->trans_a && args->trans_b) && args->alpha != 0 &&
-           (args->beta == 0 || adds) && takes(args->a) && takes(args->b) && takes(args->c);
+           (args->beta == 0 || adds) && takes(args->a) && takes(args->b) && takes_result(args->c);
 }
 
 template <class T, int A_ACROSS, int B_ACROSS>

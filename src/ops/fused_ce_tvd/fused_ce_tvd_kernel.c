@@ -11,9 +11,13 @@ static const char *at(el e, const char *row, int64_t i)
     return row + i * el_size(e);
 }
 
+/* Sums in f32 are of this many elements: of rows whose classes are all equally likely, each term
+ * rounds a longer one alike. */
+enum { SUMMED = 512 };
+
 static int64_t block_end(int64_t begin, int64_t n)
 {
-    return n - begin < EXPS_BLOCK ? n : begin + EXPS_BLOCK;
+    return n - begin < SUMMED ? n : begin + SUMMED;
 }
 
 /* ---- sums of exponentials ---- */

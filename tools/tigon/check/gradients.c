@@ -101,39 +101,65 @@ static int quotient(differences *d, const pb_tensor *x, const double *gradient, 
     return bad;
 }
 
-/* Two steps, extrapolated to zero; their disagreement tells how far to trust the result. */
-static int check_direction(differences *d, const pb_tensor *x, const double *gradient, int index)
+/* What a direction's finite difference and the gradient say, and how far apart they may be. */
+typedef struct slope {
+    double found, expected, tolerance;
+} slope;
+
+static int agree(const slope *s)
 {
-    const double h = 1e-5;
+    return fabs(s->found - s->expected) <= s->tolerance;
+}
+
+/* Two steps, h and half of it, extrapolated to zero; their disagreement tells how far to trust the
+ * result. */
+static int measure_slope(differences *d, const pb_tensor *x, const double *gradient, int index,
+                         double h, slope *s)
+{
     double wide, narrow, expected, narrow_expected, magnitude;
     if (quotient(d, x, gradient, index, h, &wide, &expected, &magnitude) ||
         quotient(d, x, gradient, index, h / 2, &narrow, &narrow_expected, &magnitude))
         return -1;
-    const double found = (4 * narrow - wide) / 3;
-    expected = (4 * narrow_expected - expected) / 3;
-    if (!isfinite(found) || !isfinite(expected))
-        return isfinite(magnitude) ? fail(d, "a gradient is not finite where the loss is") : 0;
+    *s = (slope){(4 * narrow - wide) / 3, (4 * narrow_expected - expected) / 3, INFINITY};
+    if (!isfinite(s->found) || !isfinite(s->expected))
+        return isfinite(magnitude) ? fail(d, "a gradient is not finite where the loss is") : 1;
     double scale = 0;
     const int64_t n = tg_numel(&x->view);
     for (int64_t k = 0; k < n; k++)
         scale += fabs(gradient[k] * direction(d, index, n, k));
     /* results are sums of up to n terms, rounded one by one, and two are subtracted */
     const double rounding = (64 + 2 * sqrt((double)n)) * 0x1p-53 * magnitude / h;
-    const double tolerance = 1e-7 * scale + 2 * fabs(wide - narrow) + rounding + 1e-12;
-    const double error = fabs(found - expected);
-    if (error * (d->o->tolerance > 0 ? d->o->tolerance : 1) >= d->o->error * tolerance) {
-        d->o->error = error;
-        d->o->tolerance = tolerance;
+    s->tolerance = 1e-7 * scale + 2 * fabs(wide - narrow) + rounding + 1e-12;
+    return 0;
+}
+
+/* Shorter steps follow where the first one disagrees: those may lie between x and a kink that it
+ * crossed, as |p - q| has one. A wrong gradient is wrong by all of them. */
+static int check_direction(differences *d, const pb_tensor *x, const double *gradient, int index)
+{
+    slope s;
+    for (double h = 1e-5; h > 1e-8; h /= 10) {
+        const int bad = measure_slope(d, x, gradient, index, h, &s);
+        if (bad)
+            return bad < 0 ? -1 : 0;
+        if (agree(&s))
+            break;
     }
-    if (error <= tolerance)
+    const double error = fabs(s.found - s.expected);
+    if (error * (d->o->tolerance > 0 ? d->o->tolerance : 1) >= d->o->error * s.tolerance) {
+        d->o->error = error;
+        d->o->tolerance = s.tolerance;
+    }
+    if (agree(&s))
         return 0;
+    const int64_t n = tg_numel(&x->view);
     char name[128] = "a random direction", why[CHECK_WHY];
     for (int64_t k = 0; index >= DIRECTIONS && k < n; k++)
         if (direction(d, index, n, k) != 0)
             element_name(x, k, name, sizeof name);
     snprintf(why, sizeof why,
              "gradient of %s along %s is %.12g, finite differences give %.12g, tolerance %.3g",
-             x->decl->name, name, expected, found, tolerance);
+             x->decl->name, name, s.expected, s.found, s.tolerance);
     return fail(d, why);
 }
 

@@ -60,9 +60,15 @@ unsigned truth_how(const truth *t, const tg_ctx *ctx, int impl)
     return on_units ? how : how & ~(unsigned)TRUTH_CUT;
 }
 
+static int has_ties(const char *fill)
+{
+    return !strcmp(fill, "ties") || !strcmp(fill, "heights");
+}
+
 /* c. Terms of random sign and size are rounded up as often as down; those of a tensor that is
  * repeated are all the same, and so is what each of them is rounded by; of ties, which have few
- * values, it is so for a part of them. A matrix unit that cuts
+ * values, and of rows most of which lie at one height, it is so for a part of them. A matrix unit
+ * that cuts
  * does so after each 16 terms, always towards 0, by one rounding of the sum so far on average,
  * which is half of the whole. */
 static double growth_of(const truth *t, int cuts)
@@ -73,7 +79,7 @@ static double growth_of(const truth *t, int cuts)
     for (int i = 0; i < c->ntokens; i++) {
         if (c->token[i].kind == PB_EXPAND)
             return 8 + 0.5 * length + cut;
-        if (c->token[i].kind == PB_FILL && !strcmp(c->token[i].value, "ties"))
+        if (c->token[i].kind == PB_FILL && has_ties(c->token[i].value))
             random = 1.5 * sqrt(length);
     }
     return 8 + random + cut;
