@@ -58,18 +58,40 @@ __device__ __forceinline__ float power_of_2(float x)
     return y;
 }
 
+/* An additive bias [batch, head, query, key], or none; distances in elements. */
+struct flash_bias {
+    vector_span of;
+    int64_t batch, head, row;
+};
+
 /* What a query's score becomes its probability with, and its gradient: lse / ln 2 (+inf where there
  * is nothing to see), dy . y. */
 typedef float2 flash_row;
 
+/* A call. Rows that see each other are a sequence: an entry of the batch or, where rows are packed,
+ * what lies between two boundaries (flash_attention_sequences.cuh). Query i of a sequence stands at
+ * its key i + keys - queries, and sees the keys from `left` before it to `right` behind it. */
 struct flash_problem {
     flash_view q, k, v, y, dy, dq, dk, dv;
     float *lse;      /* [B,Hq,S]; of the forward it may be NULL */
     flash_row *rows; /* [B,Hq,S] */
-    int batches, heads, key_heads, group, queries, keys, d;
-    int end;             /* query i sees the keys j < i + end */
+    int batches, heads, key_heads, group, queries, keys; /* as the tensors have them */
+    int d, e;                                            /* width of keys and of values */
+    const int2 *bounds; /* [sequences + 1]: first query and first key of each, in workspace; NULL */
+    int sequences;      /* of all batches */
+    int64_t left, right; /* queries + keys where there is no limit */
+    int end; /* of one sequence a batch, without `left`: query i sees the keys below i + end */
     float scale, factor; /* factor = scale / ln 2: exponentials are powers of 2 */
+    float softcap;       /* 0: none */
+    flash_bias bias;
+    vector_span sinks, dsinks; /* [Hq] */
 };
+
+/* Whether scores are more than products times a factor. */
+static inline bool flash_has_plain_scores(const flash_problem &p)
+{
+    return p.softcap == 0 && !p.bias.of.data && p.factor >= 0;
+}
 
 /* Launches for tensors of element type T: q, k, v, y and dy have rows that begin at a multiple of
  * 16 bytes and go on, with zeros, to the next one. factor > 0 in the forward. */

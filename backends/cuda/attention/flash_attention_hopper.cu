@@ -1,0 +1,105 @@
+/* flash_attention_hopper.cu - calls of flash_attention by kernels for Hopper. */
+#include "flash_attention_call.cuh"
+#include "flash_attention_hopper.h"
+#include "flash_attention_plain.h"
+#include "host/tensor_map.h"
+
+/* Whether a card has compute capability 9.0, and this library its code. */
+static bool is_hopper(int card)
+{
+    int major = 0, minor = 0;
+#ifdef CUDA_SM90A
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, card);
+    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, card);
+#endif
+    return major == 9 && minor == 0;
+}
+
+/* Whether the copy engine reads a tensor as it lies. */
+static bool is_for_engine(const tg_tensor *t)
+{
+    bool forward = true;
+    for (int i = 0; i < 3; i++)
+        forward = forward && (t->shape[i] <= 1 || tg_stride(t, i) > 0);
+    return forward && tg_numel(t) > 0 && flash_is_whole(t);
+}
+
+/* run(T()) for the 16-bit type of a tensor. */
+template <class F> static auto by_half(const tg_tensor *t, F run)
+{
+    return tg_type_of(t) == TG_BF16 ? run(bf16()) : run(f16());
+}
+
+template <int COUNT> static bool are_for_engine(const tg_tensor *const (&tensors)[COUNT])
+{
+    const tg_tensor *q = tensors[0];
+    bool all = is_hopper(q->device.device_id) && cuda_has_tensor_maps() && width_of(q) <= 128;
+    for (const tg_tensor *t : tensors)
+        all = all && is_for_engine(t);
+    return all;
+}
+
+/* The problem of a call, on tensors as they lie. */
+template <class ARGS> static flash_problem problem_in_place(const ARGS *args)
+{
+    flash_problem p = problem_of(args);
+    p.q = view_of(args->q);
+    p.k = view_of(args->k);
+    p.v = view_of(args->v);
+    p.y = view_of(args->y);
+    p.lse = (float *)data_of(args->lse);
+    return p;
+}
+
+int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_args *args)
+{
+    const tg_tensor *const tensors[] = {args->q, args->k, args->v, args->y};
+    return are_for_engine(tensors) && args->scale >= 0 && FLASH_IS_PLAIN(args) && takes(args);
+}
+
+tg_status cuda_flash_attention_forward_sm90(tg_ctx *ctx,
+                                            const tg_flash_attention_forward_args *args)
+{
+    cuda_call call;
+    tg_status status = cuda_begin(&call, ctx, "flash_attention_forward", args->q);
+    if (status != TG_OK)
+        return status;
+    const flash_problem p = problem_in_place(args);
+    unsigned *ticket = (unsigned *)cuda_host->device_workspace(ctx, sizeof *ticket);
+    if (!ticket)
+        return cuda_end(&call, TG_ENOMEM);
+    const bool launched = by_half(args->q, [&](auto t) {
+        return flash_attention_forward_sm90<decltype(t)>(p, ticket, call.processors, call.stream);
+    });
+    return cuda_end(&call, launched ? TG_OK : TG_EUNSUPPORTED);
+}
+
+int cuda_flash_attention_backward_sm90_accepts(const tg_flash_attention_backward_args *args)
+{
+    const tg_tensor *const tensors[] = {args->q, args->dy, args->k,  args->v,
+                                        args->y, args->dq, args->dk, args->dv};
+    return are_for_engine(tensors) && FLASH_IS_PLAIN(args) && takes(args);
+}
+
+tg_status cuda_flash_attention_backward_sm90(tg_ctx *ctx,
+                                             const tg_flash_attention_backward_args *args)
+{
+    cuda_call call;
+    tg_status status = cuda_begin(&call, ctx, "flash_attention_backward", args->q);
+    if (status != TG_OK)
+        return status;
+    flash_problem p = problem_in_place(args);
+    p.dy = view_of(args->dy);
+    p.dq = view_of(args->dq);
+    p.dk = view_of(args->dk);
+    p.dv = view_of(args->dv);
+    const int64_t bytes =
+        by_half(args->q, [&](auto t) { return flash_backward_sm90_room<decltype(t)>(p); });
+    char *room = (char *)cuda_host->device_workspace(ctx, (size_t)bytes);
+    if (!room)
+        return cuda_end(&call, TG_ENOMEM);
+    const bool launched = by_half(args->q, [&](auto t) {
+        return flash_attention_backward_sm90<decltype(t)>(p, room, call.processors, call.stream);
+    });
+    return cuda_end(&call, launched ? TG_OK : TG_EUNSUPPORTED);
+}

@@ -1,0 +1,72 @@
+/* flash_attention_sequences.cuh - sequences of a call, their tiles, and which query of one sees
+ * which key.
+ *
+ * Boundaries of packed rows lie in the device's memory, and the host does not know them: it launches
+ * for as many tiles as there can be. Sequence i, whose rows begin at row x, has the tiles from
+ * x / ROWS + i on: as many as it needs, or one more. So a block finds its sequence by a search in
+ * boundaries alone. */
+#ifndef CUDA_FLASH_ATTENTION_SEQUENCES_CUH
+#define CUDA_FLASH_ATTENTION_SEQUENCES_CUH
+
+#include "flash_attention.cuh"
+
+/* Query i sees the keys from i + begin to i + end (itself not one of them), of those that there
+ * are. No query of a sequence is without a key that it sees, but those with i + end <= 0, and all
+ * where there are no keys. */
+struct flash_sequence {
+    int batch, query, queries, key, keys; /* first rows in the tensors, and how many */
+    int begin, end;
+    __device__ __forceinline__ bool sees_none(int i) const
+    {
+        return keys == 0 || i + end <= 0;
+    }
+};
+
+__device__ __forceinline__ flash_sequence flash_sequence_at(const flash_problem &p, int i)
+{
+    flash_sequence s = {i, 0, p.queries, 0, p.keys, 0, 0};
+    if (p.bounds) {
+        const int2 from = p.bounds[i], to = p.bounds[i + 1];
+        s = {0, from.x, max(0, to.x - from.x), from.y, max(0, to.y - from.y), 0, 0};
+    }
+    const int64_t at = (int64_t)s.keys - s.queries;
+    /* limits beyond those of all queries and keys are as good as theirs */
+    s.begin = (int)max(-(int64_t)s.queries, at - p.left);
+    s.end = (int)min((int64_t)s.keys, at + p.right + 1);
+    return s;
+}
+
+/* Tiles of rows, of queries or of keys, of one head and all sequences (of one batch, where rows are
+ * not packed). */
+static inline __host__ __device__ int flash_tiles(const flash_problem &p, int rows, int tile_rows)
+{
+    return p.bounds ? rows / tile_rows + p.sequences : (rows + tile_rows - 1) / tile_rows;
+}
+
+/* Where tile `tile` of a batch lies: its sequence, and the first of its rows there. The last tile
+ * of a sequence may begin behind its end: then there is nothing to do. */
+struct flash_tile {
+    flash_sequence of;
+    int row;
+};
+
+template <int ROWS, bool OF_KEYS>
+__device__ __forceinline__ flash_tile flash_tile_at(const flash_problem &p, int batch, int tile)
+{
+    if (!p.bounds)
+        return {flash_sequence_at(p, batch), tile * ROWS};
+    const auto first_of = [&](int i) { /* tile of sequence i */
+                                       return (OF_KEYS ? p.bounds[i].y : p.bounds[i].x) / ROWS + i;
+    };
+    int low = 0, high = p.sequences; /* it is from low on, and below high */
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (first_of(middle) <= tile)
+            low = middle;
+        else
+            high = middle;
+    }
+    return {flash_sequence_at(p, low), (tile - first_of(low)) * ROWS};
+}
+
+#endif
