@@ -1,7 +1,6 @@
 /* flash_attention.cu - calls of flash_attention by kernels of our own: what they are given, and
  * tensors that they cannot read as they lie. */
 #include "flash_attention_call.cuh"
-#include "flash_attention_plain.h"
 
 /* ---- copies of rows that do not begin at a multiple of 16 bytes, or do not end at one ---- */
 
@@ -9,7 +8,6 @@ struct flash_copy {
     flash_view from, to; /* `to` is compact, with rows of `chunks` chunks */
     int64_t total;       /* chunks in all */
     int rows, heads, chunks, d;
-    uint32_t flip; /* of each element's bits: its sign, or nothing */
 };
 
 template <class T> __global__ void __launch_bounds__(256) flash_copy_kernel(const flash_copy p)
@@ -20,12 +18,8 @@ template <class T> __global__ void __launch_bounds__(256) flash_copy_kernel(cons
         const int h = (int)(rest % p.heads);
         rest /= p.heads;
         const int r = (int)(rest % p.rows), b = (int)(rest / p.rows);
-        uint4 x = load((const T *)p.from.at(b, h, r) + c * V<T>, p.d - c * V<T>);
-        x.x ^= p.flip;
-        x.y ^= p.flip;
-        x.z ^= p.flip;
-        x.w ^= p.flip;
-        *(uint4 *)(p.to.data + i * 16) = x;
+        *(uint4 *)(p.to.data + i * 16) =
+            load((const T *)p.from.at(b, h, r) + c * V<T>, p.d - c * V<T>);
     }
 }
 
@@ -34,19 +28,17 @@ static int64_t chunks_of(const tg_tensor *t)
     return ceil_div(width_of(t) * (int64_t)tg_type_size(tg_type_of(t)), 16);
 }
 
-static int64_t copy_bytes(const tg_tensor *t, bool copied)
+static int64_t copy_bytes(const tg_tensor *t)
 {
-    return copied ? rows_of(t) * chunks_of(t) * 16 : 0;
+    return flash_is_whole(t) ? 0 : rows_of(t) * chunks_of(t) * 16;
 }
 
 /* The tensor as the kernels take it: itself, or a copy at *room, which moves on. */
-template <class T>
-static flash_view given(const tg_tensor *t, bool copied, bool negative, char **room,
-                        const cuda_call &call)
+template <class T> static flash_view given(const tg_tensor *t, char **room, const cuda_call &call)
 {
     flash_copy p = {};
     p.from = view_of(t);
-    if (!copied)
+    if (flash_is_whole(t))
         return p.from;
     p.rows = (int)t->shape[1];
     p.heads = (int)t->shape[2];
@@ -57,7 +49,6 @@ static flash_view given(const tg_tensor *t, bool copied, bool negative, char **r
     p.to.head = p.chunks * 16;
     p.to.row = p.to.head * p.heads;
     p.to.batch = p.to.row * p.rows;
-    p.flip = negative ? sizeof(T) == 4 ? 0x80000000u : 0x80008000u : 0;
     *room += p.total * 16;
     if (p.total > 0)
         flash_copy_kernel<T><<<(unsigned)min_of(ceil_div(p.total, 256), call.processors * 16), 256,
@@ -73,28 +64,25 @@ CUDA_OPERATOR(flash_attention_backward, TG_TAKES_FLOATS);
 tg_status cuda_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_forward_args *args)
 {
     cuda_call call;
-    if (!FLASH_IS_PLAIN(args) || !takes(args))
+    if (!takes(args))
         return TG_EUNSUPPORTED;
     flash_problem p = problem_of(args);
-    const bool negative = p.factor < 0; /* then -q is given, since a row's greatest score counts */
-    const bool copied[] = {negative || !flash_is_whole(args->q), !flash_is_whole(args->k),
-                           !flash_is_whole(args->v)};
-    const int64_t bytes = copy_bytes(args->q, copied[0]) + copy_bytes(args->k, copied[1]) +
-                          copy_bytes(args->v, copied[2]);
+    const int64_t bytes =
+        flash_bounds_bytes(args) + copy_bytes(args->q) + copy_bytes(args->k) + copy_bytes(args->v);
     tg_status status = cuda_begin(&call, ctx, "flash_attention_forward", args->q);
     if (status != TG_OK)
         return status;
     char *room = bytes ? (char *)cuda_host->device_workspace(ctx, (size_t)bytes) : NULL;
     if (bytes && !room)
         return cuda_end(&call, TG_ENOMEM);
+    flash_put_bounds(&p, args, &room, call);
     by_type(args->q, [&](auto t) {
         using T = decltype(t);
-        p.q = given<T>(args->q, copied[0], negative, &room, call);
-        p.k = given<T>(args->k, copied[1], false, &room, call);
-        p.v = given<T>(args->v, copied[2], false, &room, call);
+        p.q = given<T>(args->q, &room, call);
+        p.k = given<T>(args->k, &room, call);
+        p.v = given<T>(args->v, &room, call);
         p.y = view_of(args->y);
         p.lse = (float *)data_of(args->lse);
-        p.factor = fabsf(p.factor);
         flash_attention_forward<T>(p, call.stream);
     });
     return cuda_end(&call, TG_OK);
@@ -103,31 +91,34 @@ tg_status cuda_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_for
 tg_status cuda_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_backward_args *args)
 {
     cuda_call call;
-    if (!FLASH_IS_PLAIN(args) || !takes(args))
+    if (!takes(args))
         return TG_EUNSUPPORTED;
     flash_problem p = problem_of(args);
     const tg_tensor *const inputs[] = {args->q, args->k, args->v, args->y, args->dy};
     flash_view *const views[] = {&p.q, &p.k, &p.v, &p.y, &p.dy};
-    int64_t bytes = ceil_div((int64_t)sizeof(flash_row) * p.batches * p.heads * p.queries, 16) * 16;
-    const int64_t rows_bytes = bytes;
+    const int64_t rows_bytes =
+        ceil_div((int64_t)sizeof(flash_row) * p.batches * p.heads * p.queries, 16) * 16;
+    int64_t bytes = flash_bounds_bytes(args) + rows_bytes;
     for (const tg_tensor *t : inputs)
-        bytes += copy_bytes(t, !flash_is_whole(t));
+        bytes += copy_bytes(t);
     tg_status status = cuda_begin(&call, ctx, "flash_attention_backward", args->q);
     if (status != TG_OK)
         return status;
     char *room = (char *)cuda_host->device_workspace(ctx, (size_t)bytes + 16);
     if (!room)
         return cuda_end(&call, TG_ENOMEM);
+    flash_put_bounds(&p, args, &room, call);
     p.rows = (flash_row *)room;
     room += rows_bytes;
     by_type(args->q, [&](auto t) {
         using T = decltype(t);
         for (int i = 0; i < 5; i++)
-            *views[i] = given<T>(inputs[i], !flash_is_whole(inputs[i]), false, &room, call);
+            *views[i] = given<T>(inputs[i], &room, call);
         p.lse = (float *)data_of(args->lse);
         p.dq = view_of(args->dq);
         p.dk = view_of(args->dk);
         p.dv = view_of(args->dv);
+        p.dsinks = vector_of(args->dsinks);
         flash_attention_backward<T>(p, call.stream);
     });
     return cuda_end(&call, TG_OK);

@@ -90,7 +90,7 @@ struct flash_problem {
 /* Whether scores are more than products times a factor. */
 static inline bool flash_has_plain_scores(const flash_problem &p)
 {
-    return p.softcap == 0 && !p.bias.of.data && p.factor >= 0;
+    return p.softcap == 0 && !p.bias.of.data;
 }
 
 /* Launches for tensors of element type T: q, k, v, y and dy have rows that begin at a multiple of

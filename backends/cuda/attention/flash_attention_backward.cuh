@@ -1,5 +1,5 @@
-/* flash_attention_backward.cuh - with p = exp(scale q k^T - lse) and ds = p (dy v^T - dy . y): dq =
- * scale ds k, dk = scale ds^T q, dv = p^T dy.
+/* flash_attention_backward.cuh - with p = exp(scores - lse) and ds = p (dy v^T - dy . y): dq = scale
+ * ds k, dk = scale ds^T q, dv = p^T dy; with a soft cap ds is multiplied by its derivative.
  *
  * One kernel for all of them. Its blocks own rows, of queries (dq) or of keys (dk, dv), and go over
  * the columns, keys or the queries of all heads that read these keys, tile by tile. Both scores and
@@ -11,6 +11,7 @@
 
 #include "flash_attention_launch.cuh"
 #include "flash_attention_products.cuh"
+#include "flash_attention_scores.cuh"
 
 enum { FLASH_DQ = 1, FLASH_DK = 2, FLASH_DV = 4 };
 
@@ -58,30 +59,36 @@ __device__ __forceinline__ void flash_deltas(float (&delta)[MT][2], const char *
 }
 
 /* Where a block's memory and its rows are, and the columns that some row sees: of one head, or of
- * each of a group. Key j is seen by the queries i > j - end. */
+ * each of a group. */
 template <class T, int D, bool OF_KEYS> struct flash_block {
     using C = flash_backward<T, D, OF_KEYS>;
+    flash_place at;
     uint32_t own_a, own_b, stages, rows_of_columns;
-    int rows, row, h, b; /* all rows, and the block's first; its head and entry of the batch */
-    int own, left;       /* the warp's first row, and how many are there from it on */
+    int own, row,
+        left; /* the warp's first row in the block and of all, how many there are from it */
     int first, last, steps, all_steps;
+    flash_band band;
 
     __device__ __forceinline__ flash_block(const flash_problem &p, uint32_t memory)
-        : own_a(memory), own_b(own_a + C::OWN), stages(own_b + C::OWN),
-          rows_of_columns(stages + 4 * C::TILE), rows(OF_KEYS ? p.keys : p.queries)
+        : at(flash_tile_of<C::ROWS, OF_KEYS>(p, blockIdx.x)), own_a(memory), own_b(own_a + C::OWN),
+          stages(own_b + C::OWN), rows_of_columns(stages + 4 * C::TILE)
     {
-        const int row_heads = OF_KEYS ? p.key_heads : p.heads;
-        const int tiles = (rows + C::ROWS - 1) / C::ROWS;
-        const int place = blockIdx.x % tiles; /* blocks that see most come first */
-        row = (OF_KEYS ? place : tiles - 1 - place) * C::ROWS;
-        h = blockIdx.x / tiles % row_heads;
-        b = blockIdx.x / tiles / row_heads;
+        const flash_sequence &s = at.of;
         own = threadIdx.x / 32 * 16 * C::MT;
-        left = rows - row - own;
-        first = OF_KEYS ? max(0, row + 1 - p.end) : 0;
-        last = OF_KEYS ? p.queries : min(p.keys, row + C::ROWS - 1 + p.end);
+        row = at.row + own;
+        left = rows() - row;
+        /* key j is seen by the queries from j - end + 1 to j - begin */
+        const int low = OF_KEYS ? 1 - s.end : s.begin, high = OF_KEYS ? 1 - s.begin : s.end;
+        first = max(0, at.row + low);
+        last = min(OF_KEYS ? s.queries : s.keys, at.row + C::ROWS - 1 + high);
         steps = last > first ? (last - first + C::COLUMNS - 1) / C::COLUMNS : 0;
         all_steps = OF_KEYS ? steps * p.group : steps;
+        band = {low, high, last - row};
+    }
+
+    __device__ __forceinline__ int rows() const
+    {
+        return OF_KEYS ? at.of.keys : at.of.queries;
     }
 
     __device__ __forceinline__ int column_of(int step) const
@@ -89,29 +96,42 @@ template <class T, int D, bool OF_KEYS> struct flash_block {
         return first + step % steps * C::COLUMNS;
     }
 
+    /* The head of queries or of keys whose columns a step has. */
+    __device__ __forceinline__ int head_of(const flash_problem &p, int step) const
+    {
+        return OF_KEYS ? at.head * p.group + step / steps : at.head / p.group;
+    }
+
+    /* The block's rows of a tensor of queries or of keys, whichever it has. */
+    __device__ __forceinline__ char *rows_at(const flash_view &x, int row_of_sequence) const
+    {
+        return x.at(at.of.batch, at.head, (OF_KEYS ? at.of.key : at.of.query) + row_of_sequence);
+    }
+
     __device__ __forceinline__ void load_rows(const flash_problem &p, bool scores) const
     {
         const flash_view &x = OF_KEYS ? p.k : p.q, &y = OF_KEYS ? p.v : p.dy;
-        load_tile<T, D, C::ROWS, C::THREADS>(own_a, x.at(b, h, row), x.row, rows - row, p.d);
+        const int all = rows() - at.row;
+        load_tile<T, D, C::ROWS, C::THREADS>(own_a, rows_at(x, at.row), x.row, all, p.d);
         if (scores)
-            load_tile<T, D, C::ROWS, C::THREADS>(own_b, y.at(b, h, row), y.row, rows - row, p.d);
+            load_tile<T, D, C::ROWS, C::THREADS>(own_b, rows_at(y, at.row), y.row, all, p.e);
     }
 
     __device__ __forceinline__ void load_columns(const flash_problem &p, int step) const
     {
         const uint32_t stage = stages + step % 2 * 2 * C::TILE;
-        const int column = column_of(step);
-        const int column_head = OF_KEYS ? h * p.group + step / steps : h / p.group;
+        const int column = column_of(step), head = head_of(p, step), b = at.of.batch;
+        const int from = (OF_KEYS ? at.of.query : at.of.key) + column;
         const flash_view &x = OF_KEYS ? p.q : p.k, &y = OF_KEYS ? p.dy : p.v;
-        load_tile<T, D, C::COLUMNS, C::THREADS>(stage, x.at(b, column_head, column), x.row,
-                                                last - column, p.d);
-        load_tile<T, D, C::COLUMNS, C::THREADS>(stage + C::TILE, y.at(b, column_head, column),
-                                                y.row, last - column, p.d);
+        load_tile<T, D, C::COLUMNS, C::THREADS>(stage, x.at(b, head, from), x.row, last - column,
+                                                p.d);
+        load_tile<T, D, C::COLUMNS, C::THREADS>(stage + C::TILE, y.at(b, head, from), y.row,
+                                                last - column, p.e);
         if (OF_KEYS && threadIdx.x < C::COLUMNS)
-            copy_ahead<8>(
-                rows_of_columns + step % 2 * C::OF_COLUMNS + threadIdx.x * (int)sizeof(flash_row),
-                p.rows + ((int64_t)b * p.heads + column_head) * p.queries + column + threadIdx.x,
-                (int)threadIdx.x < last - column);
+            copy_ahead<8>(rows_of_columns + step % 2 * C::OF_COLUMNS +
+                              threadIdx.x * (int)sizeof(flash_row),
+                          p.rows + ((int64_t)b * p.heads + head) * p.queries + from + threadIdx.x,
+                          (int)threadIdx.x < last - column);
     }
 };
 
@@ -122,13 +142,17 @@ __device__ __forceinline__ void flash_rows_of_queries(const flash_problem &p, co
                                                       float (&delta)[MT][2])
 {
     const int lane = lane_id();
-    flash_deltas<T, D>(delta, dy, o.own, p.y.at(o.b, o.h, o.row + o.own), p.y.row, o.left, p.d);
+    const flash_sequence &s = o.at.of;
+    flash_deltas<T, D>(delta, dy, o.own, o.rows_at(p.y, o.row), p.y.row, o.left, p.e);
 #pragma unroll
     for (int i = 0; i < 2 * MT; i++) {
         const int r = i * 8 + lane / 4;
-        const int64_t at = ((int64_t)o.b * p.heads + o.h) * p.queries + o.row + o.own + r;
+        const int64_t at =
+            ((int64_t)s.batch * p.heads + o.at.head) * p.queries + s.query + o.row + r;
         const float saved = r < o.left ? p.lse[at] : 0;
         lse[i / 2][i % 2] = saved == -CUDART_INF_F ? CUDART_INF_F : saved / LN_2;
+        if (s.sees_none(o.row + r))
+            delta[i / 2][i % 2] = 0;
         if (lane % 4 == 0 && r < o.left)
             p.rows[at] = make_float2(lse[i / 2][i % 2], delta[i / 2][i % 2]);
     }
@@ -147,26 +171,16 @@ __device__ __forceinline__ float flash_delta(bool of_keys, const float (&rows)[2
     return !of_keys ? rows[i / 2] : i % 2 ? columns.w : columns.y;
 }
 
-/* s becomes exp(scale s - lse), and 0 where a row does not see the column; whole: it sees all. */
-template <class T, bool OF_KEYS, class BLOCK, int MT, int NT>
-__device__ __forceinline__ void flash_weigh(float (&s)[MT][NT][4], const flash_problem &p,
-                                            const BLOCK &o, const float (&lse)[MT][2],
-                                            const float4 (&of_columns)[NT], int column, bool whole)
+/* s becomes exp(scale s - lse), of the columns that rows see. */
+template <class T, bool OF_KEYS, int MT, int NT>
+__device__ __forceinline__ void flash_weigh(float (&s)[MT][NT][4], float factor,
+                                            const float (&lse)[MT][2],
+                                            const float4 (&of_columns)[NT])
 {
-    const int lane = lane_id();
-#pragma unroll
-    for (int m = 0; m < MT; m++)
-#pragma unroll
-        for (int n = 0; n < NT; n++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const float shift = flash_lse(OF_KEYS, lse[m], of_columns[n], i);
-                s[m][n][i] = power_of_2(fmaf(s[m][n][i], p.factor, P_EXPONENT<T> - shift));
-                const int r = o.row + o.own + m * 16 + i / 2 * 8 + lane / 4;
-                const int c = column + n * 8 + lane % 4 * 2 + i % 2;
-                if (!whole && (c >= o.last || (OF_KEYS ? r >= c + p.end : c >= r + p.end)))
-                    s[m][n][i] = 0;
-            }
+    each_score<MT, NT>([&](int m, int n, int i, int, int) {
+        const float shift = flash_lse(OF_KEYS, lse[m], of_columns[n], i);
+        s[m][n][i] = power_of_2(fmaf(s[m][n][i], factor, P_EXPONENT<T> - shift));
+    });
 }
 
 /* ds, which is dy v^T, becomes s (ds - delta). */
@@ -175,31 +189,47 @@ __device__ __forceinline__ void flash_differ(float (&ds)[MT][NT][4], const float
                                              const float (&delta)[MT][2],
                                              const float4 (&of_columns)[NT])
 {
-#pragma unroll
-    for (int m = 0; m < MT; m++)
-#pragma unroll
-        for (int n = 0; n < NT; n++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const float mean = flash_delta(OF_KEYS, delta[m], of_columns[n], i);
-                ds[m][n][i] = factor_of<T>(s[m][n][i], P_UNIT<T> * (ds[m][n][i] - mean));
-            }
+    each_score<MT, NT>([&](int m, int n, int i, int, int) {
+        const float mean = flash_delta(OF_KEYS, delta[m], of_columns[n], i);
+        ds[m][n][i] = factor_of<T>(s[m][n][i], P_UNIT<T> * (ds[m][n][i] - mean));
+    });
 }
 
-/* The warp's rows of a gradient, times a value. */
+/* Both, where scores are more than products times a factor. row, column: the first of each. */
+template <class T, bool OF_KEYS, bool SCORES, int MT, int NT>
+__device__ __forceinline__ void
+flash_weigh_and_differ(float (&s)[MT][NT][4], float (&ds)[MT][NT][4], const flash_scores<T> &scores,
+                       const float (&lse)[MT][2], const float (&delta)[MT][2],
+                       const float4 (&of_columns)[NT], int row, int column)
+{
+    each_score<MT, NT>([&](int m, int n, int i, int r, int c) {
+        const float shift = flash_lse(OF_KEYS, lse[m], of_columns[n], i);
+        const int query = OF_KEYS ? column + c : row + r, key = OF_KEYS ? row + r : column + c;
+        float slope;
+        const float score = scores.of_product(s[m][n][i], query, key, &slope);
+        s[m][n][i] = power_of_2(score + (P_EXPONENT<T> - shift));
+        if (SCORES) {
+            const float mean = flash_delta(OF_KEYS, delta[m], of_columns[n], i);
+            ds[m][n][i] = factor_of<T>(s[m][n][i], P_UNIT<T> * slope * (ds[m][n][i] - mean));
+        }
+    });
+}
+
+/* The warp's rows of a gradient of `width` elements, times a value. */
 template <class T, int D, class BLOCK, int MT>
-__device__ __forceinline__ void flash_store(const flash_problem &p, const BLOCK &o, char *tile,
+__device__ __forceinline__ void flash_store(const BLOCK &o, char *tile,
                                             const float (&sum)[MT][D / 8][4], const flash_view &to,
-                                            float value)
+                                            float value, int width)
 {
     float factor[MT][2];
 #pragma unroll
     for (int m = 0; m < MT; m++)
         factor[m][0] = factor[m][1] = value;
-    store_rows<T, D>(tile, o.own, sum, factor, to.at(o.b, o.h, o.row + o.own), to.row, o.left, p.d);
+    store_rows<T, D>(tile, o.own, sum, factor, o.rows_at(to, o.row), to.row, o.left, width);
 }
 
-template <class T, int D, int MAKES>
+/* FORMED: scores are more than products times p.factor. */
+template <class T, int D, int MAKES, bool FORMED>
 __global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREADS, 2)
     flash_backward_kernel(const __grid_constant__ flash_problem p)
 {
@@ -208,29 +238,27 @@ __global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREA
     using C = flash_backward<T, D, OF_KEYS>;
     extern __shared__ __align__(1024) char memory[];
     const flash_block<T, D, OF_KEYS> o(p, shared_address(memory));
+    if (o.at.row >= o.rows())
+        return;
     o.load_rows(p, SCORES);
     float lse[C::MT][2], delta[C::MT][2];
     if (!OF_KEYS) {
         copies_arrive();
         flash_rows_of_queries<T, D>(p, o, memory + C::OWN, lse, delta);
     }
-    if (o.steps > 0 && o.all_steps > 0)
+    if (o.all_steps > 0)
         o.load_columns(p, 0);
 
     float ds_sum[SCORES ? C::MT : 1][D / 8][4] = {}, p_sum[VALUES ? C::MT : 1][D / 8][4] = {};
     for (int step = 0; step < o.all_steps; step++) {
         const uint32_t stage = o.stages + step % 2 * 2 * C::TILE;
-        const int column = o.column_of(step);
+        const int column = o.column_of(step), c = column - o.row;
         copies_arrive();
         if (step + 1 < o.all_steps)
             o.load_columns(p, step + 1);
-        /* of the warp's rows and these columns: column - row, from its least to its greatest */
-        const int least = column - (o.row + o.own + 16 * C::MT - 1);
-        const int greatest = column + C::COLUMNS - 1 - (o.row + o.own);
-        if (OF_KEYS ? greatest <= -p.end : least >= p.end)
+        if (o.band.template has_none<C::MT, C::NT>(c))
             continue;
-        const bool whole =
-            (OF_KEYS ? least > -p.end : greatest < p.end) && column + C::COLUMNS <= o.last;
+        const bool whole = o.band.template has_all<C::MT, C::NT>(c);
         float s[C::MT][C::NT][4], ds[C::MT][C::NT][4];
         multiply_rows<T, D>(s, o.own_a, o.own, stage);
         float4 of_columns[C::NT]; /* lse and delta of both columns of a thread */
@@ -238,39 +266,91 @@ __global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREA
         for (int n = 0; n < C::NT && OF_KEYS; n++)
             of_columns[n] = shared_float4(o.rows_of_columns + step % 2 * C::OF_COLUMNS +
                                           (n * 8 + lane_id() % 4 * 2) * (int)sizeof(flash_row));
-        flash_weigh<T, OF_KEYS>(s, p, o, lse, of_columns, column, whole);
+        if constexpr (FORMED) {
+            if constexpr (SCORES)
+                multiply_rows<T, D>(ds, o.own_b, o.own, stage + C::TILE);
+            const flash_scores<T> scores(p, o.at.of, OF_KEYS ? o.head_of(p, step) : o.at.head);
+            flash_weigh_and_differ<T, OF_KEYS, SCORES>(s, ds, scores, lse, delta, of_columns, o.row,
+                                                       column);
+        } else {
+            flash_weigh<T, OF_KEYS>(s, p.factor, lse, of_columns);
+        }
+        if (!whole)
+            flash_hide(s, o.band, c, 0);
         if constexpr (VALUES)
             add_product<T, D>(p_sum, s, stage + C::TILE);
         if constexpr (SCORES) {
-            multiply_rows<T, D>(ds, o.own_b, o.own, stage + C::TILE);
-            flash_differ<T, OF_KEYS>(ds, s, delta, of_columns);
+            if constexpr (!FORMED) {
+                multiply_rows<T, D>(ds, o.own_b, o.own, stage + C::TILE);
+                flash_differ<T, OF_KEYS>(ds, s, delta, of_columns);
+            }
+            if (!whole)
+                flash_hide(ds, o.band, c, 0);
             add_product<T, D>(ds_sum, ds, stage);
         }
     }
     copies_arrive();
     if constexpr (SCORES)
-        flash_store<T, D>(p, o, memory, ds_sum, OF_KEYS ? p.dk : p.dq, p.scale);
+        flash_store<T, D>(o, memory, ds_sum, OF_KEYS ? p.dk : p.dq, p.scale, p.d);
     if constexpr (VALUES)
-        flash_store<T, D>(p, o, memory + C::OWN, p_sum, p.dv, P_UNIT<T>);
+        flash_store<T, D>(o, memory + C::OWN, p_sum, p.dv, P_UNIT<T>, p.e);
+}
+
+/* dsinks = - sum of exp(sink - lse) delta over a head's queries: a block for each head. */
+template <class T>
+__global__ void __launch_bounds__(1024) flash_sinks_kernel(const __grid_constant__ flash_problem p)
+{
+    __shared__ float sums[32];
+    const int h = blockIdx.x, lane = lane_id(), warp = threadIdx.x / 32;
+    const float sink = get<T>(p.sinks, h) / LN_2;
+    const int64_t all = (int64_t)p.batches * p.queries;
+    float sum = 0;
+    for (int64_t i = threadIdx.x; i < all; i += 1024) {
+        const int64_t b = i / p.queries, at = (b * p.heads + h) * p.queries + i % p.queries;
+        const flash_row row = p.rows[at];
+        sum = fmaf(power_of_2(sink - row.x), row.y, sum);
+    }
+    for (int step = 16; step > 0; step /= 2)
+        sum += __shfl_xor_sync(0xffffffff, sum, step);
+    if (lane == 0)
+        sums[warp] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        sum = sums[0];
+        for (int i = 1; i < 32; i++)
+            sum += sums[i];
+        put_sum<T>(p.dsinks, h, -sum, 0);
+    }
+}
+
+template <class T, int D, bool FORMED>
+static void flash_launch_backward(const flash_problem &p, cudaStream_t stream)
+{
+    using C = flash_backward<T, D, true>;
+    launch_flash<flash_backward<T, D, false>>(flash_backward_kernel<T, D, FLASH_DQ, FORMED>, p,
+                                              stream, p.queries, p.heads);
+    const auto launch = [&](auto kernel) {
+        launch_flash<C>(kernel, p, stream, p.keys, p.key_heads);
+    };
+    if constexpr (C::TOGETHER) {
+        launch(flash_backward_kernel<T, D, FLASH_DK | FLASH_DV, FORMED>);
+    } else {
+        launch(flash_backward_kernel<T, D, FLASH_DK, FORMED>);
+        launch(flash_backward_kernel<T, D, FLASH_DV, FORMED>);
+    }
 }
 
 template <class T> void flash_attention_backward(const flash_problem &p, cudaStream_t stream)
 {
-    by_width(p.d, [&](auto d) {
+    by_width(p, [&](auto d) {
         constexpr int D = decltype(d)::value;
-        using C = flash_backward<T, D, true>;
-        launch_flash<flash_backward<T, D, false>>(flash_backward_kernel<T, D, FLASH_DQ>, p, stream,
-                                                  p.queries, p.heads);
-        const auto launch = [&](auto kernel) {
-            launch_flash<C>(kernel, p, stream, p.keys, p.key_heads);
-        };
-        if constexpr (C::TOGETHER) {
-            launch(flash_backward_kernel<T, D, FLASH_DK | FLASH_DV>);
-        } else {
-            launch(flash_backward_kernel<T, D, FLASH_DK>);
-            launch(flash_backward_kernel<T, D, FLASH_DV>);
-        }
+        if (flash_has_plain_scores(p))
+            flash_launch_backward<T, D, false>(p, stream);
+        else
+            flash_launch_backward<T, D, true>(p, stream);
     });
+    if (p.dsinks.data && p.heads > 0)
+        flash_sinks_kernel<T><<<p.heads, 1024, 0, stream>>>(p);
 }
 
 #endif

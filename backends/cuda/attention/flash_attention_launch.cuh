@@ -2,14 +2,15 @@
 #ifndef CUDA_FLASH_ATTENTION_LAUNCH_CUH
 #define CUDA_FLASH_ATTENTION_LAUNCH_CUH
 
-#include "flash_attention.cuh"
+#include "flash_attention_sequences.cuh"
 
-/* run(D) with the width that heads of d elements are padded to. */
-template <class F> static inline void by_width(int d, F run)
+/* run(D) with the width that keys and values of a head are padded to. */
+template <class F> static inline void by_width(const flash_problem &p, F run)
 {
-    if (d <= 64)
+    const int64_t most = p.d > p.e ? p.d : p.e;
+    if (most <= 64)
         run(number<64>());
-    else if (d <= 128)
+    else if (most <= 128)
         run(number<128>());
     else
         run(number<256>());
@@ -20,7 +21,7 @@ template <class C, class K>
 static inline void launch_flash(K kernel, const flash_problem &p, cudaStream_t stream, int rows,
                                 int heads)
 {
-    const int64_t blocks = ceil_div(rows, C::ROWS) * heads * p.batches;
+    const int64_t blocks = (int64_t)flash_tiles(p, rows, C::ROWS) * heads * p.batches;
     if (blocks == 0)
         return;
     cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -1,10 +1,10 @@
 /* flash_attention_sequences.cuh - sequences of a call, their tiles, and which query of one sees
  * which key.
  *
- * Boundaries of packed rows lie in the device's memory, and the host does not know them: it launches
- * for as many tiles as there can be. Sequence i, whose rows begin at row x, has the tiles from
- * x / ROWS + i on: as many as it needs, or one more. So a block finds its sequence by a search in
- * boundaries alone. */
+ * Boundaries of packed rows lie in the device's memory, and the host does not know them: it
+ * launches for as many tiles as there can be. Sequence i, whose rows begin at row x, has the tiles
+ * from x / ROWS + i on: as many as it needs, or one more. So a block finds its sequence by a search
+ * in boundaries alone. */
 #ifndef CUDA_FLASH_ATTENTION_SEQUENCES_CUH
 #define CUDA_FLASH_ATTENTION_SEQUENCES_CUH
 
@@ -43,18 +43,19 @@ static inline __host__ __device__ int flash_tiles(const flash_problem &p, int ro
     return p.bounds ? rows / tile_rows + p.sequences : (rows + tile_rows - 1) / tile_rows;
 }
 
-/* Where tile `tile` of a batch lies: its sequence, and the first of its rows there. The last tile
- * of a sequence may begin behind its end: then there is nothing to do. */
-struct flash_tile {
+/* A tile of rows of one head: its sequence, and the first row there. The last tile of a sequence
+ * may begin behind its end: then there is nothing to do. */
+struct flash_place {
     flash_sequence of;
-    int row;
+    int row, head;
 };
 
 template <int ROWS, bool OF_KEYS>
-__device__ __forceinline__ flash_tile flash_tile_at(const flash_problem &p, int batch, int tile)
+__device__ __forceinline__ flash_place flash_tile_at(const flash_problem &p, int batch, int head,
+                                                     int tile)
 {
     if (!p.bounds)
-        return {flash_sequence_at(p, batch), tile * ROWS};
+        return {flash_sequence_at(p, batch), tile * ROWS, head};
     const auto first_of = [&](int i) { /* tile of sequence i */
                                        return (OF_KEYS ? p.bounds[i].y : p.bounds[i].x) / ROWS + i;
     };
@@ -66,7 +67,18 @@ __device__ __forceinline__ flash_tile flash_tile_at(const flash_problem &p, int 
         else
             high = middle;
     }
-    return {flash_sequence_at(p, low), (tile - first_of(low)) * ROWS};
+    return {flash_sequence_at(p, low), (tile - first_of(low)) * ROWS, head};
+}
+
+/* The tile of a block. The blocks of a head follow one another, and those that see most where
+ * attention is causal come first. */
+template <int ROWS, bool OF_KEYS>
+__device__ __forceinline__ flash_place flash_tile_of(const flash_problem &p, int block)
+{
+    const int tiles = flash_tiles(p, OF_KEYS ? p.keys : p.queries, ROWS), tile = block % tiles;
+    const int heads = OF_KEYS ? p.key_heads : p.heads, head = block / tiles;
+    return flash_tile_at<ROWS, OF_KEYS>(p, head / heads, head % heads,
+                                        OF_KEYS ? tile : tiles - 1 - tile);
 }
 
 #endif

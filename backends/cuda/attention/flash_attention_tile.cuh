@@ -50,21 +50,25 @@ __device__ __forceinline__ void copies_arrive()
     __syncthreads();
 }
 
-/* ROWS rows from `from` on, of which `left` are there, with d elements each; the rest is 0. */
+/* ROWS rows from `from` on, of which `left` are there, with d elements each; the rest is 0. By
+ * THREADS neighbouring threads. */
 template <class T, int D, int ROWS, int THREADS>
 __device__ __forceinline__ void load_tile(uint32_t tile, const char *from, int64_t stride, int left,
                                           int d)
 {
-    constexpr int CHUNKS = D / V<T>, STEP = THREADS / CHUNKS;
-    static_assert(THREADS % CHUNKS == 0 && ROWS % STEP == 0, "threads go over whole rows");
-    const int c = threadIdx.x % CHUNKS, first = threadIdx.x / CHUNKS;
-    const bool inside = c * V<T> < d;
+    constexpr int CHUNKS = D / V<T>, ACROSS = CHUNKS < THREADS ? CHUNKS : THREADS;
+    constexpr int STEP = THREADS / ACROSS;
+    static_assert(THREADS % ACROSS == 0 && CHUNKS % ACROSS == 0 && ROWS % STEP == 0,
+                  "threads go over whole rows");
+    const int own = threadIdx.x % ACROSS, first = threadIdx.x % THREADS / ACROSS;
 #pragma unroll
-    for (int i = 0; i < ROWS; i += STEP) {
-        const int r = first + i;
-        copy_ahead<16>(tile + r * PITCH<T, D> + ((c ^ r % 8) << 4), from + r * stride + c * 16,
-                       inside && r < left);
-    }
+    for (int i = 0; i < ROWS; i += STEP)
+#pragma unroll
+        for (int j = 0; j < CHUNKS; j += ACROSS) {
+            const int r = first + i, c = own + j;
+            copy_ahead<16>(tile + r * PITCH<T, D> + ((c ^ r % 8) << 4), from + r * stride + c * 16,
+                           c * V<T> < d && r < left);
+        }
 }
 
 __device__ __forceinline__ int lane_id()
@@ -90,6 +94,12 @@ __device__ __forceinline__ float2 shared_float2(uint32_t address)
 
 /* ---- to memory ---- */
 
+/* lse of a row, from its sum of powers and its greatest score in units of ln 2. */
+template <class T> __device__ __forceinline__ float flash_lse_of(float sum, float top)
+{
+    return sum == 0 ? -CUDART_INF_F : (top + log2f(sum * P_UNIT<T>)) * LN_2;
+}
+
 /* Sums of powers of 16 rows become what the rows of y are multiplied with; lse is NULL if it is not
  * asked for, and otherwise that of `left` rows. */
 template <class T>
@@ -102,7 +112,7 @@ __device__ __forceinline__ void flash_end_rows(float (&sum)[2], const float (&mo
         all += __shfl_xor_sync(0xffffffff, all, 2);
         const int r = h * 8 + lane_id() / 4;
         if (lse && lane_id() % 4 == 0 && r < left)
-            lse[r] = all == 0 ? -CUDART_INF_F : (most[h] * factor + log2f(all * P_UNIT<T>)) * LN_2;
+            lse[r] = flash_lse_of<T>(all, most[h] * factor);
         sum[h] = all == 0 ? 0 : 1 / all;
     }
 }
