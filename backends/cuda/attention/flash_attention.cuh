@@ -97,11 +97,12 @@ static inline bool flash_has_plain_scores(const flash_problem &p)
  * 16 bytes and go on, with zeros, to the next one. factor > 0 in the forward. */
 template <class T> void flash_attention_forward(const flash_problem &p, cudaStream_t stream);
 template <class T> void flash_attention_backward(const flash_problem &p, cudaStream_t stream);
-/* The same by Hopper's own instructions: T of 16 bits, d <= 128, nothing empty, whole rows of all
- * tensors. `ticket` and `room` lie in the workspace. False, and nothing has been launched, if the
- * copy engine cannot read a tensor as it lies. */
+/* The same by Hopper's own instructions: T of 16 bits, no bias, nothing empty, whole rows of all
+ * tensors. `room` lies in the workspace, and has as many bytes as the other function says. False,
+ * and nothing has been launched, if the copy engine cannot read a tensor as it lies. */
+template <class T> int64_t flash_forward_sm90_room(const flash_problem &p);
 template <class T>
-bool flash_attention_forward_sm90(const flash_problem &p, unsigned *ticket, int processors,
+bool flash_attention_forward_sm90(const flash_problem &p, char *room, int processors,
                                   cudaStream_t stream);
 template <class T> int64_t flash_backward_sm90_room(const flash_problem &p);
 template <class T>

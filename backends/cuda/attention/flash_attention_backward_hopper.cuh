@@ -15,15 +15,14 @@
 
 #include "flash_attention_gradients_hopper.cuh"
 
-template <class T, int D>
-__global__ void __launch_bounds__(flash_backward_sm90<D>::THREADS, 1)
+template <class T, class C>
+__global__ void __launch_bounds__(C::THREADS, 1)
     flash_backward_sm90_kernel(const __grid_constant__ flash_backward_jobs a)
 {
 #if HAS_WGMMA
-    using C = flash_backward_sm90<D>;
     extern __shared__ __align__(1024) char shared[];
     const uint32_t memory = shared_address(shared);
-    int *const index = (int *)(shared + C::JOB);
+    char *const place = shared + C::JOB;
     if (threadIdx.x == 0) {
         init_barrier(memory + C::KEYS_HERE, 1);
         init_barrier(memory + C::KEYS_FREE, C::WARPS + C::GROUPS);
@@ -40,17 +39,18 @@ __global__ void __launch_bounds__(flash_backward_sm90<D>::THREADS, 1)
     }
     __syncthreads();
     if (threadIdx.x >= C::GROUPS * WARPGROUP) {
-        fewer_registers<24>();
+        fewer_registers<C::FEWER>();
         const int warp = threadIdx.x / 32 - C::WARPS;
         if (lane_id() == 0 && warp < C::GROUPS)
-            watch_turns<C>(a, memory, index, warp);
+            watch_turns<C>(a, memory, place, warp);
         else if (lane_id() == 0 && warp == C::GROUPS)
-            bring_tiles<C, D>(a, memory, index);
+            bring_tiles<C>(a, memory, place);
     } else {
-        more_registers<240>();
-        const int half = threadIdx.x / WARPGROUP;
-        each_job<C>(a, memory, index, [&](const flash_job &j, int before) {
-            compute_job<T, C, D>(a, memory, j, before, half);
+        more_registers<C::MORE>();
+        /* of the warp, as the compiler knows of what comes from one lane */
+        const int half = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0);
+        each_job<C>(a, memory, place, [&](const flash_job &j, int before) {
+            compute_job<T, C>(a, memory, j, before, half);
         });
     }
 #endif
@@ -58,99 +58,138 @@ __global__ void __launch_bounds__(flash_backward_sm90<D>::THREADS, 1)
 
 /* ---- before: lse and dy . y of each query; turns and the ticket begin at 0 ---- */
 
-template <class T, int D>
+template <class T, class C>
 __global__ void __launch_bounds__(256)
     flash_prepare_kernel(const __grid_constant__ flash_backward_jobs a)
 {
-    constexpr int LANES = D / V<T>;
+    constexpr int LANES = C::D / V<T>;
     const flash_problem &p = a.p;
     const int64_t thread = blockIdx.x * 256ll + threadIdx.x, at = thread / LANES;
-    const int rows = a.tiles * flash_backward_sm90<D>::QUERIES, c = (int)(thread % LANES) * V<T>;
-    const int r = (int)(at % rows), h = (int)(at / rows % p.heads);
+    const int rows = a.tiles * C::QUERIES, c = (int)(thread % LANES) * V<T>;
+    const int row = (int)(at % rows), h = (int)(at / rows % p.heads);
     const int b = (int)(at / rows / p.heads);
     if (thread < 2ll * a.tiles * p.heads * p.batches)
         a.turns[thread] = 0;
-    if (thread == 0)
-        *a.ticket = 0;
     if (b >= p.batches)
         return;
+    const flash_tile tile = flash_tile_at<C::QUERIES, false>(p, b, row / C::QUERIES);
+    const int i = tile.row + row % C::QUERIES, r = tile.of.query + i;
+    const bool there = i < tile.of.queries, blind = tile.of.sees_none(i);
     float sum = 0, x[V<T>], y[V<T>];
-    const bool there = r < p.queries && c < p.d;
-    if (there) {
+    if (there && !blind && c < p.e) {
         widen<T>(*(const uint4 *)(p.dy.at(b, h, r) + c * sizeof(T)), x);
         widen<T>(*(const uint4 *)(p.y.at(b, h, r) + c * sizeof(T)), y);
 #pragma unroll
-        for (int i = 0; i < V<T>; i++)
-            sum = fmaf(x[i], y[i], sum);
+        for (int k = 0; k < V<T>; k++)
+            sum = fmaf(x[k], y[k], sum);
     }
 #pragma unroll
     for (int step = LANES / 2; step > 0; step /= 2)
         sum += __shfl_xor_sync(0xffffffff, sum, step);
-    if (there && min(p.keys, r + p.end) <= 0) /* no job has this row of dq */
+    if (there && blind && c < p.d) /* no job has this row of dq */
         *(uint4 *)(p.dq.at(b, h, r) + c * sizeof(T)) = make_uint4(0, 0, 0, 0);
     if (c == 0) {
         const float saved =
-            r < p.queries ? p.lse[((int64_t)b * p.heads + h) * p.queries + r] : -CUDART_INF_F;
+            there && !blind ? p.lse[((int64_t)b * p.heads + h) * p.queries + r] : -CUDART_INF_F;
         p.rows[at] = make_float2(saved == -CUDART_INF_F ? CUDART_INF_F : saved / LN_2, sum);
     }
+}
+
+/* ---- behind: gradients of sinks, a block for each ---- */
+
+template <class T>
+__global__ void __launch_bounds__(1024)
+    flash_sinks_kernel(const __grid_constant__ flash_problem p, int64_t rows)
+{
+    __shared__ float parts[32];
+    const int h = blockIdx.x;
+    const float sink = get<T>(p.sinks, h) / LN_2;
+    float sum = 0;
+    for (int b = 0; b < p.batches; b++)
+        for (int64_t i = threadIdx.x; i < rows; i += 1024) {
+            const flash_row of = p.rows[((int64_t)b * p.heads + h) * rows + i];
+            sum = fmaf(power_of_2(sink - of.x), of.y, sum);
+        }
+    for (int level = 0; level < 2; level++) {
+        for (int step = 16; step > 0; step /= 2)
+            sum += __shfl_xor_sync(0xffffffff, sum, step);
+        if (level == 0 && lane_id() == 0)
+            parts[threadIdx.x / 32] = sum;
+        __syncthreads();
+        sum = level == 0 ? parts[lane_id()] : sum;
+    }
+    if (threadIdx.x == 0)
+        put_sum<T>(p.dsinks, h, -sum, 0);
 }
 
 /* ---- the host's side ---- */
 
 /* Places of what a call keeps in the workspace, from `room` on; returns their bytes. */
-template <int D> static int64_t flash_lay_out(flash_backward_jobs &a, char *room)
+template <class C> static int64_t flash_lay_out(flash_backward_jobs &a, char *room, int processors)
 {
-    using C = flash_backward_sm90<D>;
-    a.tiles = (int)ceil_div(a.p.queries, C::QUERIES);
-    a.key_tiles = (int)ceil_div(a.p.keys, C::KEYS);
-    const int64_t tiles = (int64_t)a.p.batches * a.p.heads * a.tiles;
     char *const first = room;
+    room += flash_lay_out_jobs<C>(&a.jobs, a.p, room, processors);
+    a.tiles = flash_tiles(a.p, a.p.queries, C::QUERIES);
+    const int64_t tiles = (int64_t)a.p.batches * a.p.heads * a.tiles;
     a.sums = (float *)room;
-    room += tiles * C::QUERIES * D * (int64_t)sizeof(float);
+    room += tiles * C::QUERIES * C::D * (int64_t)sizeof(float);
     a.p.rows = (flash_row *)room;
     room += tiles * C::QUERIES * (int64_t)sizeof(flash_row);
     a.turns = (unsigned *)room;
-    room += tiles * 2 * (int64_t)sizeof(unsigned);
-    a.ticket = (unsigned *)room;
-    return room - first + (int64_t)sizeof(unsigned);
+    return room - first + tiles * 2 * (int64_t)sizeof(unsigned);
+}
+
+template <class T, class C>
+static bool flash_launch_jobs(const flash_problem &p, char *room, int processors,
+                              cudaStream_t stream)
+{
+    flash_backward_jobs a = {};
+    a.p = p;
+    flash_lay_out<C>(a, room, processors);
+    if (p.softcap != 0) {
+        a.to_cap = p.scale / p.softcap;
+        a.p.factor = p.softcap / LN_2;
+    }
+    if (!flash_map<T>(&a.q, p, p.q, p.queries, p.heads, p.d, C::QUERIES) ||
+        !flash_map<T>(&a.dy, p, p.dy, p.queries, p.heads, p.e, C::QUERIES) ||
+        !flash_map<T>(&a.k, p, p.k, p.keys, p.key_heads, p.d, C::KEYS) ||
+        !flash_map<T>(&a.v, p, p.v, p.keys, p.key_heads, p.e, C::KEYS))
+        return false;
+    const int64_t rows = (int64_t)a.tiles * C::QUERIES;
+    const int64_t threads = (int64_t)p.batches * p.heads * rows * (C::D / V<T>);
+    flash_prepare_kernel<T, C><<<(unsigned)ceil_div(threads, 256), 256, 0, stream>>>(a);
+    flash_list<C>(p, a.jobs, stream);
+    flash_start<C>(flash_backward_sm90_kernel<T, C>, a, flash_most_jobs(p, a.jobs), processors,
+                   stream);
+    if (p.dsinks.data)
+        flash_sinks_kernel<T><<<(unsigned)p.heads, 1024, 0, stream>>>(a.p, rows);
+    return true;
+}
+
+/* run(C()) with the kernel of a call. */
+template <class F> static auto by_backward_kernel(const flash_problem &p, F run)
+{
+    const bool plain = flash_is_plain(p);
+    if (max(p.d, p.e) <= 64)
+        return plain ? run(flash_backward_sm90<64, true>()) : run(flash_backward_sm90<64, false>());
+    return plain ? run(flash_backward_sm90<128, true>()) : run(flash_backward_sm90<128, false>());
 }
 
 template <class T> int64_t flash_backward_sm90_room(const flash_problem &p)
 {
-    flash_backward_jobs a = {};
-    a.p = p;
-    return p.d <= 64 ? flash_lay_out<64>(a, NULL) : flash_lay_out<128>(a, NULL);
-}
-
-template <class T, int D>
-static bool flash_launch_jobs(const flash_problem &p, char *room, int processors,
-                              cudaStream_t stream)
-{
-    using C = flash_backward_sm90<D>;
-    flash_backward_jobs a = {};
-    a.p = p;
-    flash_lay_out<D>(a, room);
-    if (!flash_map<T>(&a.q, p, p.q, p.queries, p.heads, C::QUERIES) ||
-        !flash_map<T>(&a.dy, p, p.dy, p.queries, p.heads, C::QUERIES) ||
-        !flash_map<T>(&a.k, p, p.k, p.keys, p.key_heads, C::KEYS) ||
-        !flash_map<T>(&a.v, p, p.v, p.keys, p.key_heads, C::KEYS))
-        return false;
-    const int64_t threads = (int64_t)p.batches * p.heads * a.tiles * C::QUERIES * (D / V<T>);
-    const int64_t jobs = (int64_t)a.key_tiles * p.batches * p.key_heads;
-    /* Of more heads at once, jobs of different lengths are spread better; of fewer, what they share
-     * stays in L2. */
-    a.together = (int)ceil_div(p.end < p.keys ? 4 * processors : processors, a.key_tiles);
-    flash_prepare_kernel<T, D><<<(unsigned)(threads / 256), 256, 0, stream>>>(a);
-    flash_start<C>(flash_backward_sm90_kernel<T, D>, a, jobs, processors, stream);
-    return true;
+    return by_backward_kernel(p, [&](auto c) {
+        flash_backward_jobs a = {};
+        a.p = p;
+        return flash_lay_out<decltype(c)>(a, NULL, 1);
+    });
 }
 
 template <class T>
 bool flash_attention_backward_sm90(const flash_problem &p, char *room, int processors,
                                    cudaStream_t stream)
 {
-    return p.d <= 64 ? flash_launch_jobs<T, 64>(p, room, processors, stream)
-                     : flash_launch_jobs<T, 128>(p, room, processors, stream);
+    return by_backward_kernel(
+        p, [&](auto c) { return flash_launch_jobs<T, decltype(c)>(p, room, processors, stream); });
 }
 
 #endif

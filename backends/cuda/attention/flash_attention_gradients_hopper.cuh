@@ -3,6 +3,7 @@
 #define CUDA_FLASH_ATTENTION_GRADIENTS_HOPPER_CUH
 
 #include "flash_attention_jobs_hopper.cuh"
+#include "rows/logarithms.cuh"
 
 /* Scores become probabilities: queries along the columns, whose lse and delta lie in shared
  * memory. */
@@ -18,17 +19,40 @@ __device__ __forceinline__ void flash_probabilities(float (&s)[N][4], uint32_t r
     }
 }
 
-/* Probabilities of keys that a query does not see become 0: key r sees itself from query column
- * on. */
-template <int N>
-__device__ __forceinline__ void flash_hide(float (&s)[N][4], int key, int keys, int query, int end)
+/* Probabilities of keys that a query does not see become 0: query i sees those below i + end, and
+ * not those below i + begin. */
+template <bool BOTH, int N>
+__device__ __forceinline__ void flash_hide(float (&s)[N][4], int key, int keys, int query,
+                                           int begin, int end)
 {
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (key + i / 2 * 8 >= min(keys, query + n * 8 + i % 2 + end))
+        for (int i = 0; i < 4; i++) {
+            const int at = key + i / 2 * 8, of = query + n * 8 + i % 2;
+            if (at >= min(keys, of + end) || (BOTH && at < of + begin))
                 s[n][i] = 0;
+        }
+}
+
+/* The slope of a soft cap is 1 - t^2, where scores are t times the factor: what is left of dp - delta
+ * behind it. Scores are told from probabilities; where these are 0, the slope does not count. */
+template <class T, int N>
+__device__ __forceinline__ void flash_slope(float (&dp)[N][4], const float (&p)[N][4],
+                                            uint32_t rows, float factor)
+{
+    const float unit = 1 / factor;
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        const float4 of = shared_float4(rows + (n * 8 + lane_id() % 4 * 2) * 8);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float lse = i % 2 ? of.z : of.x, delta = i % 2 ? of.w : of.y;
+            const float t = (log2_of(p[n][i]) - P_EXPONENT<T> + lse) * unit;
+            const float inside = fmaxf(-1, fminf(1, t));
+            dp[n][i] = fmaf(1 - inside * inside, dp[n][i] - delta, delta);
+        }
+    }
 }
 
 /* dv += p^T dy, and dp^T becomes ds^T, rounded: step by step, so that products run while
@@ -73,54 +97,60 @@ __device__ __forceinline__ void store_factor(uint32_t tile, int first,
         const int chunk = 2 * k % 8 + lane / 16;
         const uint32_t to =
             tile + 2 * k / 8 * ROWS * PANEL_PITCH + row * PANEL_PITCH + ((chunk ^ row % 8) << 4);
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
-                     "r"(a[k][0]), "r"(a[k][1]), "r"(a[k][2]), "r"(a[k][3])
-                     : "memory");
+        store_matrices(to, a[k][0], a[k][1], a[k][2], a[k][3]);
     }
+}
+
+__device__ __forceinline__ void add_four(float4 *to, const float (&x)[4])
+{
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]),
+                 "f"(x[1]), "f"(x[2]), "f"(x[3])
+                 : "memory");
 }
 
 /* A warpgroup's half of a tile of dq: the first job writes, others add, and the last one has the
  * result. */
-template <class T, class C, int D>
+template <class T, class C>
 __device__ __forceinline__ void add_to_dq(const flash_backward_jobs &a, const flash_job &j,
                                           const flash_step &s, int half, float (&sum)[8][4])
 {
+    constexpr int D = C::D;
     const flash_problem &p = a.p;
-    const int thread = threadIdx.x % WARPGROUP;
-    const int seen = min(p.keys, (s.tile + 1) * C::QUERIES - 1 + p.end);
-    const bool last = j.key_tile == (seen - 1) / C::KEYS;
-    float *at = a.sums + s.place * (C::QUERIES * D) + half * (64 * 64) + thread * 4;
+    const int thread = threadIdx.x % WARPGROUP, query = s.tile * C::QUERIES;
+    const int seen = min(j.of.keys, min(j.of.queries, query + C::QUERIES) - 1 + j.of.end);
+    const int key_tile = j.row / C::KEYS;
+    const bool last = key_tile == (seen - 1) / C::KEYS;
+    const bool first = key_tile == first_of_keys<C>(j, s.tile);
+    float *at = a.sums + s.place(a, j) * (C::QUERIES * D) + half * (64 * 64) + thread * 4;
 #pragma unroll
     for (int n = 0; n < 8; n++) {
         float4 *to = (float4 *)(at + n * 4 * WARPGROUP);
-        if (last && j.key_tile > 0) {
+        if (last && !first) {
             const float4 before = __ldcg(to);
             sum[n][0] += before.x;
             sum[n][1] += before.y;
             sum[n][2] += before.z;
             sum[n][3] += before.w;
-        } else if (!last && j.key_tile == 0) {
+        } else if (!last && first) {
             *to = make_float4(sum[n][0], sum[n][1], sum[n][2], sum[n][3]);
         } else if (!last) {
-            asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to),
-                         "f"(sum[n][0]), "f"(sum[n][1]), "f"(sum[n][2]), "f"(sum[n][3])
-                         : "memory");
+            add_four(to, sum[n]);
         }
     }
     if (!last)
         return;
-    const int row = s.tile * C::QUERIES + (C::QUERIES == 128 ? 64 * half : 0) + thread / 32 * 16;
+    const int row = query + (C::QUERIES == 128 ? 64 * half : 0) + thread / 32 * 16;
     const int column = D == 128 ? 64 * half : 0;
     const float factor[2] = {p.scale, p.scale};
-    store_sums<T>(sum, factor, p.dq.at(j.b, s.head, row) + column * sizeof(T), p.dq.row,
-                  p.queries - row, p.d - column);
+    store_sums<T>(sum, factor, p.dq.at(j.of.batch, s.head, j.of.query + row) + column * sizeof(T),
+                  p.dq.row, j.of.queries - row, p.d - column);
 }
 
 /* The job's keys are through, and their memory is another's. */
-template <class T, class C, int D>
+template <class T, class C>
 __device__ __forceinline__ void end_keys(const flash_problem &p, uint32_t memory,
-                                         const flash_job &j, int warp_key, float (&dk)[D / 8][4],
-                                         float (&dv)[D / 8][4])
+                                         const flash_job &j, int warp_key, float (&dk)[C::D / 8][4],
+                                         float (&dv)[C::D / 8][4])
 {
     settle(dk);
     settle(dv);
@@ -128,67 +158,95 @@ __device__ __forceinline__ void end_keys(const flash_problem &p, uint32_t memory
     if (lane_id() == 0)
         arrive(memory + C::KEYS_FREE);
     const float of_dk[2] = {p.scale, p.scale}, of_dv[2] = {P_UNIT<T>, P_UNIT<T>};
-    store_sums<T>(dk, of_dk, p.dk.at(j.b, j.key_head, warp_key), p.dk.row, p.keys - warp_key, p.d);
-    store_sums<T>(dv, of_dv, p.dv.at(j.b, j.key_head, warp_key), p.dv.row, p.keys - warp_key, p.d);
+    const int at = j.of.key + warp_key, left = j.of.keys - warp_key;
+    store_sums<T>(dk, of_dk, p.dk.at(j.of.batch, j.head, at), p.dk.row, left, p.d);
+    store_sums<T>(dv, of_dv, p.dv.at(j.of.batch, j.head, at), p.dv.row, left, p.e);
 }
 
-template <class T, class C, int D>
+template <class T, class C>
 __device__ __forceinline__ void compute_job(const flash_backward_jobs &a, uint32_t memory,
                                             const flash_job &j, int before, int half)
 {
-    constexpr int N = C::QUERIES / 8;
+    constexpr int D = C::D, N = C::QUERIES / 8, THREADS = C::GROUPS * WARPGROUP;
     const flash_problem &p = a.p;
-    const int thread = threadIdx.x % WARPGROUP, lane = lane_id();
-    const int own = half * 64, key = j.key_tile * C::KEYS + own;
+    const int thread = threadIdx.x % WARPGROUP, lane = lane_id(), keys = j.of.keys;
+    const int own = half * 64, key = j.row + own, steps = j.steps * p.group;
     const int warp_key = key + thread / 32 * 16;
     const uint32_t own_k = memory + C::K + own * PANEL_PITCH;
     const uint32_t own_v = memory + C::V + own * PANEL_PITCH;
     const uint32_t k_of_dq = memory + C::K + (D == 128 ? half * C::KEYS_PANEL : 0);
     const int ds_of_dq = C::QUERIES == 128 ? half * C::KEYS_PANEL : 0;
     float dk[D / 8][4] = {}, dv[D / 8][4] = {};
+    float s[N][4], dp[N][4], dq[8][4];
+    uint32_t factor[N / 2][4];
 
-    for (int step = 0; step < j.steps; step++) {
+    const auto clear = [&](uint32_t tile, int first, int end) {
+        clear_outside<D / 64, C::QUERIES>(tile, first, end, C::CLEARED, THREADS);
+    };
+    const auto wait_for_dy = [&](int number) {
+        wait_barrier(memory + C::DY_HERE + 8 * (number % C::STAGES), number / C::STAGES % 2);
+    };
+    const auto wait_for_q = [&](int number, int query) {
+        const int stage = number % C::STAGES;
+        const int first = 1 - j.of.end - query, end = j.of.queries - query;
+        wait_barrier(memory + C::Q_HERE + 8 * stage, number / C::STAGES % 2);
+        if (!C::PLAIN && (first > 0 || end < C::QUERIES)) {
+            wait_for_dy(number);
+            clear(memory + C::Q + stage * C::OF_QUERIES, first, end);
+            clear(memory + C::DY + stage * C::OF_QUERIES, first, end);
+        }
+    };
+    if (!C::PLAIN && steps > 0 && (j.row < j.of.begin || j.row + C::KEYS > keys)) {
+        const int first = j.of.begin - j.row, end = keys - j.row;
+        clear_outside<D / 64, C::KEYS>(memory + C::K, first, end, C::CLEARED, THREADS);
+        clear_outside<D / 64, C::KEYS>(memory + C::V, first, end, C::CLEARED, THREADS);
+    }
+    flash_step at(a, j);
+    for (int step = 0; step < steps; step++) {
         const int number = before + step, stage = number % C::STAGES;
-        const int phase = number / C::STAGES % 2;
-        const flash_step at = step_of(a, j, step);
         const int query = at.tile * C::QUERIES;
         const uint32_t q = memory + C::Q + stage * C::OF_QUERIES;
         const uint32_t dy = memory + C::DY + stage * C::OF_QUERIES;
-        const uint32_t rows = memory + C::ROWS + stage * C::OF_ROWS;
+        const uint32_t rows = memory + C::ROWS_AT + stage * C::OF_ROWS;
         const uint32_t ds = memory + C::DS + number % 2 * C::OF_SCORES;
-        float s[N][4], dp[N][4], dq[8][4];
-        uint32_t factor[N / 2][4];
-        wait_barrier(memory + C::Q_HERE + 8 * stage, phase);
+        wait_for_q(number, query);
         multiply_tiles<T, D>(s, own_k, C::KEYS_PANEL, q, C::QUERIES_PANEL);
-        wait_barrier(memory + C::DY_HERE + 8 * stage, phase);
+        wait_for_dy(number);
         multiply_tiles<T, D>(dp, own_v, C::KEYS_PANEL, dy, C::QUERIES_PANEL);
 
         wait_for_products<1>();
         settle(s);
+        if (!C::PLAIN && a.to_cap != 0)
+            flash_cap(s, a.to_cap);
         flash_probabilities<T>(s, rows, p.factor);
-        if (key + 63 >= min(p.keys, query + p.end))
-            flash_hide(s, warp_key + lane / 4, p.keys, query + lane % 4 * 2, p.end);
+        if (key + 63 >= min(keys, query + j.of.end) ||
+            (!C::PLAIN && key < query + C::QUERIES - 1 + j.of.begin))
+            flash_hide<!C::PLAIN>(s, warp_key + lane / 4, keys, query + lane % 4 * 2, j.of.begin,
+                                  j.of.end);
         wait_for_products<0>();
         settle(dp);
+        if (!C::PLAIN && a.to_cap != 0)
+            flash_slope<T>(dp, s, rows, p.factor);
         flash_differences<T>(factor, dv, s, dp, dy, C::QUERIES_PANEL, rows);
         store_factor<C::KEYS>(ds, own + thread / 32 * 16, factor);
         fence_shared();
-        named_barrier(1, C::GROUPS * WARPGROUP);
+        named_barrier(C::MET, THREADS);
         multiply_columns<T, C::KEYS>(dq, ds + ds_of_dq, C::KEYS_PANEL, k_of_dq, C::KEYS_PANEL);
         add_columns<T>(dk, factor, q, C::QUERIES_PANEL);
 
         wait_for_products<1>();
         settle(dq);
         wait_barrier(memory + C::TURN + 8 * half, number % 2);
-        add_to_dq<T, C, D>(a, j, at, half, dq);
+        add_to_dq<T, C>(a, j, at, half, dq);
         __syncwarp();
         if (lane == 0)
             arrive(memory + C::ADDED + 8 * half);
         wait_for_products<0>();
         if (lane == 0)
             arrive(memory + C::FREE + 8 * stage);
+        at.go_on(j);
     }
-    end_keys<T, C, D>(p, memory, j, warp_key, dk, dv);
+    end_keys<T, C>(p, memory, j, warp_key, dk, dv);
 }
 
 #endif

@@ -1,7 +1,6 @@
 /* flash_attention_hopper.cu - calls of flash_attention by kernels for Hopper. */
 #include "flash_attention_call.cuh"
 #include "flash_attention_hopper.h"
-#include "flash_attention_plain.h"
 #include "host/tensor_map.h"
 
 /* Whether a card has compute capability 9.0, and this library its code. */
@@ -33,13 +32,14 @@ template <class F> static auto by_half(const tg_tensor *t, F run)
 template <int COUNT> static bool are_for_engine(const tg_tensor *const (&tensors)[COUNT])
 {
     const tg_tensor *q = tensors[0];
-    bool all = is_hopper(q->device.device_id) && cuda_has_tensor_maps() && width_of(q) <= 128;
+    bool all = is_hopper(q->device.device_id) && cuda_has_tensor_maps();
     for (const tg_tensor *t : tensors)
         all = all && is_for_engine(t);
     return all;
 }
 
-/* The problem of a call, on tensors as they lie. */
+/* The problem of a call, on tensors as they lie. That rows are packed is said by bounds, which
+ * flash_put_bounds() gives their place. */
 template <class ARGS> static flash_problem problem_in_place(const ARGS *args)
 {
     flash_problem p = problem_of(args);
@@ -48,13 +48,14 @@ template <class ARGS> static flash_problem problem_in_place(const ARGS *args)
     p.v = view_of(args->v);
     p.y = view_of(args->y);
     p.lse = (float *)data_of(args->lse);
+    p.bounds = (const int2 *)data_of(args->cu_seqlens_q);
     return p;
 }
 
 int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_args *args)
 {
     const tg_tensor *const tensors[] = {args->q, args->k, args->v, args->y};
-    return are_for_engine(tensors) && args->scale >= 0 && FLASH_IS_PLAIN(args) && takes(args);
+    return are_for_engine(tensors) && args->scale >= 0 && !args->bias && takes(args);
 }
 
 tg_status cuda_flash_attention_forward_sm90(tg_ctx *ctx,
@@ -64,12 +65,16 @@ tg_status cuda_flash_attention_forward_sm90(tg_ctx *ctx,
     tg_status status = cuda_begin(&call, ctx, "flash_attention_forward", args->q);
     if (status != TG_OK)
         return status;
-    const flash_problem p = problem_in_place(args);
-    unsigned *ticket = (unsigned *)cuda_host->device_workspace(ctx, sizeof *ticket);
-    if (!ticket)
+    flash_problem p = problem_in_place(args);
+    const int64_t bytes =
+        by_half(args->q, [&](auto t) { return flash_forward_sm90_room<decltype(t)>(p); });
+    char *room =
+        (char *)cuda_host->device_workspace(ctx, (size_t)(flash_bounds_bytes(args) + bytes));
+    if (!room)
         return cuda_end(&call, TG_ENOMEM);
+    flash_put_bounds(&p, args, &room, call);
     const bool launched = by_half(args->q, [&](auto t) {
-        return flash_attention_forward_sm90<decltype(t)>(p, ticket, call.processors, call.stream);
+        return flash_attention_forward_sm90<decltype(t)>(p, room, call.processors, call.stream);
     });
     return cuda_end(&call, launched ? TG_OK : TG_EUNSUPPORTED);
 }
@@ -78,7 +83,8 @@ int cuda_flash_attention_backward_sm90_accepts(const tg_flash_attention_backward
 {
     const tg_tensor *const tensors[] = {args->q, args->dy, args->k,  args->v,
                                         args->y, args->dq, args->dk, args->dv};
-    return are_for_engine(tensors) && FLASH_IS_PLAIN(args) && takes(args);
+    return are_for_engine(tensors) && width_of(args->q) <= 128 && width_of(args->v) <= 128 &&
+           !args->bias && takes(args);
 }
 
 tg_status cuda_flash_attention_backward_sm90(tg_ctx *ctx,
@@ -93,11 +99,14 @@ tg_status cuda_flash_attention_backward_sm90(tg_ctx *ctx,
     p.dq = view_of(args->dq);
     p.dk = view_of(args->dk);
     p.dv = view_of(args->dv);
+    p.dsinks = vector_of(args->dsinks);
     const int64_t bytes =
         by_half(args->q, [&](auto t) { return flash_backward_sm90_room<decltype(t)>(p); });
-    char *room = (char *)cuda_host->device_workspace(ctx, (size_t)bytes);
+    char *room =
+        (char *)cuda_host->device_workspace(ctx, (size_t)(flash_bounds_bytes(args) + bytes));
     if (!room)
         return cuda_end(&call, TG_ENOMEM);
+    flash_put_bounds(&p, args, &room, call);
     const bool launched = by_half(args->q, [&](auto t) {
         return flash_attention_backward_sm90<decltype(t)>(p, room, call.processors, call.stream);
     });

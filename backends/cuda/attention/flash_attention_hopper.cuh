@@ -218,12 +218,12 @@ __device__ __forceinline__ void store_sums(const float (&sum)[N][4], const float
 
 /* ---- the host's side ---- */
 
-/* Tiles of `box` rows of one head. */
+/* Tiles of `box` rows of `width` elements of one head. */
 template <class T>
 static inline bool flash_map(CUtensorMap *map, const flash_problem &p, const flash_view &v,
-                             int rows, int heads, int box)
+                             int rows, int heads, int width, int box)
 {
-    const int64_t sizes[] = {p.d, heads, rows, p.batches};
+    const int64_t sizes[] = {width, heads, rows, p.batches};
     const int64_t strides[] = {v.head, v.row, v.batch};
     const int tile[] = {PANEL_COLUMNS, 1, box, 1};
     return cuda_make_tensor_map(map, IS_BF16<T> ? TG_BF16 : TG_F16, v.data, sizes, strides, tile);

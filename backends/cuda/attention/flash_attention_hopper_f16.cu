@@ -3,8 +3,9 @@
 #include "flash_attention_backward_hopper.cuh"
 #include "flash_attention_forward_hopper.cuh"
 
-template bool flash_attention_forward_sm90<f16>(const flash_problem &p, unsigned *ticket,
-                                                int processors, cudaStream_t stream);
+template int64_t flash_forward_sm90_room<f16>(const flash_problem &p);
+template bool flash_attention_forward_sm90<f16>(const flash_problem &p, char *room, int processors,
+                                                cudaStream_t stream);
 template int64_t flash_backward_sm90_room<f16>(const flash_problem &p);
 template bool flash_attention_backward_sm90<f16>(const flash_problem &p, char *room, int processors,
                                                  cudaStream_t stream);

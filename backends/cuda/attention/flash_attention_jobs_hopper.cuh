@@ -3,150 +3,202 @@
 #ifndef CUDA_FLASH_ATTENTION_JOBS_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_JOBS_HOPPER_CUH
 
-#include "flash_attention_hopper.cuh"
+#include "flash_attention_list_hopper.cuh"
 
 struct flash_backward_jobs {
-    flash_problem p;
+    flash_problem p; /* with a soft cap its factor is that of the hyperbolic tangent */
+    flash_jobs jobs;
     CUtensorMap q, k, v, dy;
     float *sums;     /* [B,Hq,tiles,QUERIES x D]: dq so far, as it lies in registers */
     unsigned *turns; /* [B,Hq,tiles,2]: jobs that have added to each half of a tile of dq */
-    unsigned *ticket;
-    int tiles, key_tiles; /* of a head */
-    int together;         /* heads whose jobs are interleaved */
+    int tiles;       /* of queries of a head */
+    float to_cap;    /* what a score is multiplied by before its hyperbolic tangent is taken; 0 */
 };
 
-template <int D> struct flash_backward_sm90 {
+/* Heads of up to D elements, values too. PLAIN: as in the forward. */
+template <int D_, bool PLAIN_> struct flash_backward_sm90 {
+    static constexpr int D = D_;
+    static constexpr bool PLAIN = PLAIN_, OF_KEYS = true;
     static constexpr int KEYS = 128, QUERIES = D == 64 ? 128 : 64, STAGES = 2;
+    static constexpr int ROWS = KEYS, COLUMNS = QUERIES;
     static constexpr int GROUPS = 2, WARPS = 4 * GROUPS, THREADS = (GROUPS + 1) * WARPGROUP;
-    static constexpr int OF_KEYS = KEYS * D * 2, OF_QUERIES = QUERIES * D * 2;
+    static constexpr int FEWER = PLAIN || D == 64 ? 24 : 40;
+    static constexpr int MORE = PLAIN || D == 64 ? 240 : 232;
+    static constexpr int MET = 1, CLEARED = 2; /* named barriers */
+    static constexpr int OF_KEYS_TILE = KEYS * D * 2, OF_QUERIES = QUERIES * D * 2;
     static constexpr int OF_SCORES = KEYS * QUERIES * 2, OF_ROWS = QUERIES * (int)sizeof(flash_row);
     /* places in shared memory */
-    static constexpr int K = 0, V = OF_KEYS, Q = 2 * OF_KEYS, DY = Q + STAGES * OF_QUERIES;
-    static constexpr int DS = DY + STAGES * OF_QUERIES, ROWS = DS + 2 * OF_SCORES;
-    static constexpr int BARRIERS = ROWS + STAGES * OF_ROWS;
+    static constexpr int K = 0, V = OF_KEYS_TILE, Q = 2 * OF_KEYS_TILE;
+    static constexpr int DY = Q + STAGES * OF_QUERIES, DS = DY + STAGES * OF_QUERIES;
+    static constexpr int ROWS_AT = DS + 2 * OF_SCORES, BARRIERS = ROWS_AT + STAGES * OF_ROWS;
     static constexpr int KEYS_HERE = BARRIERS, KEYS_FREE = KEYS_HERE + 8, Q_HERE = KEYS_FREE + 8;
     static constexpr int DY_HERE = Q_HERE + 8 * STAGES, FREE = DY_HERE + 8 * STAGES;
     static constexpr int TURN = FREE + 8 * STAGES, ADDED = TURN + 8 * GROUPS;
-    static constexpr int JOB = ADDED + 8 * GROUPS, BYTES = JOB + 16;
+    static constexpr int JOB = ADDED + 8 * GROUPS, BYTES = JOB + (int)sizeof(flash_job);
     static constexpr int KEYS_PANEL = KEYS * PANEL_PITCH, QUERIES_PANEL = QUERIES * PANEL_PITCH;
+    static_assert(JOB % 16 == 0, "jobs are read as they are aligned");
+    static_assert(BYTES <= 227 << 10, "a block has so much shared memory");
 };
 
 /* ---- jobs ---- */
 
-/* A tile of keys, and the tiles of queries that see some of them, in each head of its group. */
-struct flash_job {
-    int key_tile, b, key_head, tiles, steps;
-};
-
 template <class C>
-__device__ __forceinline__ flash_job job_of(const flash_backward_jobs &a, int index)
+__device__ __forceinline__ flash_job keys_of(const flash_backward_jobs &a, int index)
 {
-    const int set = index / (a.together * a.key_tiles), at = index % (a.together * a.key_tiles);
-    const int first = set * a.together;
-    const int width = min(a.together, a.p.batches * a.p.key_heads - first);
+    const int tiles = a.jobs.tiles, set = index / (a.jobs.together * tiles);
+    const int at = index % (a.jobs.together * tiles), first = set * a.jobs.together;
+    const int width = min(a.jobs.together, a.p.batches * a.p.key_heads - first);
     const int head = first + at % width;
-    flash_job j;
-    j.key_tile = at / width;
-    j.b = head / a.p.key_heads;
-    j.key_head = head % a.p.key_heads;
-    j.tiles = max(0, a.tiles - max(0, j.key_tile * C::KEYS + 1 - a.p.end) / C::QUERIES);
-    j.steps = j.tiles * a.p.group;
+    flash_job j = {};
+    j.row = at / width * C::KEYS;
+    j.of.batch = head / a.p.key_heads;
+    j.of.queries = a.p.queries;
+    j.of.keys = a.p.keys;
+    j.of.end = a.p.end;
+    j.head = head % a.p.key_heads;
+    j.first = min(a.tiles, max(0, j.row + 1 - a.p.end) / C::QUERIES);
+    j.steps = a.tiles - j.first;
     return j;
 }
 
-/* A step of a job: a tile of the queries of a head. */
+/* A step of a job: a tile of the queries of a head; the last tiles come first. */
 struct flash_step {
     int head, tile;
-    int64_t place; /* of the tile among all */
+    __device__ __forceinline__ flash_step(const flash_backward_jobs &a, const flash_job &j)
+        : head(j.head * a.p.group), tile(j.first + j.steps - 1)
+    {
+    }
+    __device__ __forceinline__ void go_on(const flash_job &j)
+    {
+        const bool more = tile > j.first;
+        tile = more ? tile - 1 : j.first + j.steps - 1;
+        head += more ? 0 : 1;
+    }
+    /* among all */
+    __device__ __forceinline__ int64_t place(const flash_backward_jobs &a, const flash_job &j) const
+    {
+        return ((int64_t)j.of.batch * a.p.heads + head) * a.tiles + j.place + tile;
+    }
 };
 
-__device__ __forceinline__ flash_step step_of(const flash_backward_jobs &a, const flash_job &j,
-                                              int step)
+/* Of the tiles of keys that some of a tile of queries see, the first. */
+template <class C> __device__ __forceinline__ int first_of_keys(const flash_job &j, int tile)
 {
-    flash_step s;
-    s.head = j.key_head * a.p.group + step / j.tiles;
-    s.tile = a.tiles - 1 - step % j.tiles;
-    s.place = ((int64_t)j.b * a.p.heads + s.head) * a.tiles + s.tile;
-    return s;
+    return C::PLAIN ? 0 : max(0, tile * C::QUERIES + j.of.begin) / C::KEYS;
 }
 
-/* Calls run(job, number of its first step) for each job of the block, whose index lies in shared
- * memory; `read` jobs have been read. */
+/* Calls run(job, number of its first step) for each job of the block, which lies in shared
+ * memory: an index where calls are plain. */
 template <class C, class F>
 __device__ __forceinline__ void each_job(const flash_backward_jobs &a, uint32_t memory,
-                                         const int *index, F run)
+                                         const char *place, F run)
 {
-    const int jobs = a.key_tiles * a.p.batches * a.p.key_heads;
     int steps = 0;
     for (int phase = 0;; phase ^= 1) {
         wait_barrier(memory + C::KEYS_HERE, phase);
-        const int at = *(volatile const int *)index;
-        if (at >= jobs)
-            return;
-        const flash_job j = job_of<C>(a, at);
+        flash_job j;
+        if constexpr (C::PLAIN) {
+            const int at = *(const volatile int *)place;
+            if (at >= a.jobs.tiles * a.p.batches * a.p.key_heads)
+                return;
+            j = keys_of<C>(a, at);
+        } else {
+            j = *(const flash_job *)place;
+            if (j.steps < 0)
+                return;
+        }
         run(j, steps);
-        steps += j.steps;
+        steps += j.steps * a.p.group;
     }
 }
 
 /* ---- who brings tiles, and who watches turns: one thread each ---- */
 
-template <class C, int D>
-__device__ __forceinline__ void bring_tiles(const flash_backward_jobs &a, uint32_t memory,
-                                            int *index)
+/* The next job, which the others know as soon as the place of its keys is free. */
+template <class C>
+__device__ __forceinline__ flash_job give_keys(const flash_backward_jobs &a, uint32_t memory,
+                                               char *place, int phase)
 {
-    const int jobs = a.key_tiles * a.p.batches * a.p.key_heads;
-    for (int phase = 1, number = 0;; phase ^= 1) {
-        const int at = (int)atomicAdd(a.ticket, 1u);
+    const int at = (int)atomicAdd(a.jobs.ticket, 1u);
+    flash_job j = {};
+    if constexpr (C::PLAIN) {
         wait_barrier(memory + C::KEYS_FREE, phase);
-        *(volatile int *)index = at;
-        if (at >= jobs) {
+        *(volatile int *)place = at;
+        if (at >= a.jobs.tiles * a.p.batches * a.p.key_heads)
+            j.steps = -1;
+        else
+            j = keys_of<C>(a, at);
+    } else {
+        j = flash_job_at<C>(a.p, a.jobs, at);
+        wait_barrier(memory + C::KEYS_FREE, phase);
+        *(flash_job *)place = j;
+    }
+    return j;
+}
+
+template <class C>
+__device__ __forceinline__ void bring_tiles(const flash_backward_jobs &a, uint32_t memory,
+                                            char *place)
+{
+    constexpr int D = C::D;
+    for (int phase = 1, number = 0;; phase ^= 1) {
+        const flash_job j = give_keys<C>(a, memory, place, phase);
+        if (j.steps < 0) {
             arrive(memory + C::KEYS_HERE);
             return;
         }
-        const flash_job j = job_of<C>(a, at);
-        const int key = j.key_tile * C::KEYS;
-        arrive_and_expect(memory + C::KEYS_HERE, 2 * C::OF_KEYS);
-        copy_tile<D, C::KEYS>(memory + C::K, &a.k, memory + C::KEYS_HERE, j.key_head, key, j.b);
-        copy_tile<D, C::KEYS>(memory + C::V, &a.v, memory + C::KEYS_HERE, j.key_head, key, j.b);
-        for (int step = 0; step < j.steps; step++, number++) {
-            const flash_step s = step_of(a, j, step);
-            const int stage = number % C::STAGES, query = s.tile * C::QUERIES;
+        const int key = j.of.key + j.row, b = j.of.batch;
+        arrive_and_expect(memory + C::KEYS_HERE, 2 * C::OF_KEYS_TILE);
+        copy_tile<D, C::KEYS>(memory + C::K, &a.k, memory + C::KEYS_HERE, j.head, key, b);
+        copy_tile<D, C::KEYS>(memory + C::V, &a.v, memory + C::KEYS_HERE, j.head, key, b);
+        flash_step s(a, j);
+        for (int step = 0; step < j.steps * a.p.group; step++, number++, s.go_on(j)) {
+            const int stage = number % C::STAGES, query = j.of.query + s.tile * C::QUERIES;
             const uint32_t q_here = memory + C::Q_HERE + 8 * stage;
             const uint32_t dy_here = memory + C::DY_HERE + 8 * stage;
             wait_barrier(memory + C::FREE + 8 * stage, number / C::STAGES % 2 ^ 1);
             arrive_and_expect(q_here, C::OF_QUERIES + C::OF_ROWS);
             copy_tile<D, C::QUERIES>(memory + C::Q + stage * C::OF_QUERIES, &a.q, q_here, s.head,
-                                     query, j.b);
-            copy_bytes(memory + C::ROWS + stage * C::OF_ROWS, a.p.rows + s.place * C::QUERIES,
-                       C::OF_ROWS, q_here);
+                                     query, b);
+            copy_bytes(memory + C::ROWS_AT + stage * C::OF_ROWS,
+                       a.p.rows + s.place(a, j) * C::QUERIES, C::OF_ROWS, q_here);
             arrive_and_expect(dy_here, C::OF_QUERIES);
             copy_tile<D, C::QUERIES>(memory + C::DY + stage * C::OF_QUERIES, &a.dy, dy_here, s.head,
-                                     query, j.b);
+                                     query, b);
         }
     }
+}
+
+/* How many jobs have added; and that this one has. */
+__device__ __forceinline__ unsigned turn_of(const unsigned *turn)
+{
+    unsigned now;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(turn) : "memory");
+    return now;
+}
+
+__device__ __forceinline__ void end_turn(unsigned *turn, unsigned next)
+{
+    __threadfence();
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(turn), "r"(next) : "memory");
 }
 
 /* Of one half of each tile of dq: `added` follows `turn`. */
 template <class C>
 __device__ __forceinline__ void watch_turns(const flash_backward_jobs &a, uint32_t memory,
-                                            const int *index, int half)
+                                            const char *place, int half)
 {
-    each_job<C>(a, memory, index, [&](const flash_job &j, int before) {
+    each_job<C>(a, memory, place, [&](const flash_job &j, int before) {
         arrive(memory + C::KEYS_FREE);
-        for (int step = 0; step < j.steps; step++) {
-            unsigned *turn = a.turns + 2 * step_of(a, j, step).place + half, now;
-            do
-                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-                             : "=r"(now)
-                             : "l"(turn)
-                             : "memory");
-            while (now != (unsigned)j.key_tile);
+        flash_step s(a, j);
+        for (int step = 0; step < j.steps * a.p.group; step++, s.go_on(j)) {
+            unsigned *turn = a.turns + 2 * s.place(a, j) + half;
+            const unsigned own = (unsigned)(j.row / C::KEYS - first_of_keys<C>(j, s.tile));
+            while (turn_of(turn) != own)
+                ;
             arrive(memory + C::TURN + 8 * half);
             wait_barrier(memory + C::ADDED + 8 * half, (before + step) % 2);
-            __threadfence();
-            asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(turn), "r"(now + 1)
-                         : "memory");
+            end_turn(turn, own + 1);
         }
     });
 }
