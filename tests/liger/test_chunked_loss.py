@@ -10,10 +10,14 @@ IGNORED = -100
 N, S, H, V = 6, 9, 16, 23  # sequences, tokens, hidden size, classes
 
 
-@pytest.fixture(autouse=True, params=["one chunk", "several", "tokens", "none fits"])
+@pytest.fixture(autouse=True, params=["one chunk", "several", "held", "tokens", "none fits"])
 def room(request, monkeypatch):
-    """All sequences in one chunk; a pair in each; four tokens, or all at once where a sequence is not cut; or all, multiplied twice."""
-    monkeypatch.setattr(_last_layer, "ROOM", {"one chunk": 1 << 20, "several": 2 * S * V * 4, "tokens": 4 * V * 4, "none fits": 0}[request.param])
+    """All sequences in one chunk; a pair in each, also with all gradients of logits held; four tokens, or all at once where a sequence is
+    not cut; or all, multiplied twice."""
+    pair = 2 * S * V * 4
+    rooms = {"one chunk": 1 << 20, "several": pair, "held": pair, "tokens": 4 * V * 4, "none fits": 0}
+    monkeypatch.setattr(_last_layer, "ROOM", rooms[request.param])
+    monkeypatch.setattr(_last_layer, "holds", lambda x, weight: request.param == "held")
 
 
 def tensors(seed=0, dtype=torch.float32):

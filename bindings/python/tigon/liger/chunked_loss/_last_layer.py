@@ -10,10 +10,48 @@ from tigon.liger.ops.fused_linear_cross_entropy import as_given, operands
 ROOM, DEVICE_ROOM = 128 << 20, 1 << 30
 
 
+def holds(x, weight):
+    """Whether the gradient of all logits of x is held where it takes no more memory than f32 sums of the weight's gradient: products
+    behind the last chunk then leave out to read and write these sums for each. On the CPU memory is dearer. f16 needs the scales of
+    fused_linear_logp."""
+    return x.device.type != "cpu" and weight.dtype == torch.bfloat16 and x[..., 0].numel() <= 2 * weight.shape[1]
+
+
+class Held:
+    """The gradients of logits, and x, of all rows, chunk behind chunk."""
+
+    def __init__(self, x, weight):
+        self.x = x.new_empty(x[..., 0].numel(), x.shape[-1])
+        self.dlogits = x.new_empty(self.x.shape[0], weight.shape[0])
+        self.parts = []  # and where their rows are
+        self.count = 0
+
+    def add(self, layer, part, target, logits, **given):
+        rows = slice(self.count, self.count + target.numel())
+        self.parts.append((part, rows))
+        self.count = rows.stop
+        self.x[rows] = layer.x[part].reshape(-1, self.x.shape[1])
+        ops.softmax_logp_backward(logits, target, dlogits=self.dlogits[rows].view(logits.shape), **given, **layer.options)
+
+    def multiply(self, layer):
+        """Fills in the layer's gradients. The memory of x becomes that of dx."""
+        if layer.wanted[2] and layer.bias is not None:
+            layer.sums["dbias"] = layer.bias.new_empty(layer.bias.shape, dtype=torch.float32)
+            ops.sum_rows_forward(self.dlogits, y=layer.sums["dbias"])
+        layer.sums["dweight"] = torch.empty_like(layer.weight)
+        ops.gemm(self.dlogits, self.x, c=layer.sums["dweight"], trans_a=True)
+        if layer.dx is None:
+            return
+        ops.gemm(self.dlogits, layer.weight, c=self.x)
+        for part, rows in self.parts:
+            to = layer.dx[part]
+            to.copy_(self.x[rows].view(to.shape))
+
+
 class LastLayer:
     """logits = (x weight^T + bias) / temperature of sequences x [G,N,S,H], G of which belong together.
 
-    wanted: which of the gradients of x, weight and bias are computed. They are sums over chunks in f32, rounded once. again: others are
+    wanted: which of the gradients of x, weight and bias are computed. They are sums over all rows in f32, rounded once. again: others are
     added to them."""
 
     def __init__(self, x, weight, bias, groups=1, wanted=(False, False, False), ignore_index=-100, temperature=1.0, again=False):
@@ -43,14 +81,24 @@ class LastLayer:
             for n in range(0, max(count, 1), max(step, 1))
             for s in range(0, max(length, 1), max(piece, 1))
         ]
+        several = self.again or len(parts) > 1
+        held = Held(self.x, self.weight) if kept and len(parts) > 1 and self._may_hold() else None
         for part in parts:
-            self._run(target[part], part, loss, kept, self.again or len(parts) > 1)
+            self._run(target[part], part, loss, kept, several, held)
+        if held:
+            held.multiply(self)
 
-    def _run(self, target, part, loss, keep, several):
+    def _may_hold(self):
+        return self.wanted[1] and not self.again and not self.sums and holds(self.x, self.weight)
+
+    def _run(self, target, part, loss, keep, several, held):
         if not any(self.wanted):
             loss(part, self.logp(target, part))
             return
         logp, lse, *logits = self.logp(target, part, lse=True, logits=keep)
+        if held:
+            held.add(self, part, target, logits[0], lse=lse, dlogp=loss(part, logp).contiguous())
+            return
         first = not self.sums
         if first:
             self._begin_sums(several)
