@@ -193,6 +193,8 @@ CUDA_OPERATOR(fused_add_rms_norm_forward, TG_TAKES_FLOATS);
 
 tg_status cuda_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {
+    if (rms_norm_is_wide(a))
+        return rms_norm_forward_wide(ctx, a);
     forward_args f = forward_of(a);
     const tg_tensor *const tensors[] = {a->x, a->y, a->weight, a->gate, a->scale, a->shift};
     if (!a->gate && !a->scale)
