@@ -1,6 +1,8 @@
 /* fused_linear_cross_entropy.cu - the operator where logits need never be written: bf16, on GPUs of
  * compute capability 9.0, without bias, class weights, smoothing, softcap, temperature, token
- * scaling, accuracy and predicted tokens. All else is made of gemm, cross_entropy and sum_rows.
+ * scaling, accuracy and predicted tokens. All else is made of gemm, cross_entropy and sum_rows. So
+ * are log-probabilities of targets without gradients: fused_linear_logp forward where neither its
+ * logits nor more of them is asked for.
  *
  * A chunk of rows, of which E takes 2 bytes an element, goes through
  *   begin_rows_kernel     which rows count
@@ -17,15 +19,19 @@
 
 /* ---- what is taken ---- */
 
-template <class ARGS> static int accepts(const ARGS *args)
+template <class ARGS> static bool accepts_layer(const ARGS *args, const flce &f)
 {
-    const flce f = common_of(args);
     const int64_t most = INT32_MAX / 2;
-    return !args->bias && !args->class_weight && args->label_smoothing == 0 && args->softcap == 0 &&
-           args->temperature == 1 && !args->token_scaling && !args->vocab_size && f.rows > 0 &&
-           f.rows <= most && f.classes > 0 && f.classes <= most && f.hidden > 0 &&
+    return !args->bias && args->softcap == 0 && args->temperature == 1 && !args->vocab_size &&
+           f.rows > 0 && f.rows <= most && f.classes > 0 && f.classes <= most && f.hidden > 0 &&
            f.hidden <= most && f.hidden % V<bf16> == 0 && has_tiles(f.x) && has_tiles(f.weight) &&
            (!f.dx || has_tiles(f.dx)) && (!f.dweight || has_tiles(f.dweight));
+}
+
+template <class ARGS> static int accepts(const ARGS *args)
+{
+    return !args->class_weight && args->label_smoothing == 0 && !args->token_scaling &&
+           accepts_layer(args, common_of(args));
 }
 
 int cuda_fused_linear_cross_entropy_forward_accepts(
@@ -38,6 +44,13 @@ int cuda_fused_linear_cross_entropy_backward_accepts(
     const tg_fused_linear_cross_entropy_backward_args *args)
 {
     return accepts(args) && (args->dx || args->dweight);
+}
+
+int cuda_fused_linear_logp_forward_accepts(const tg_fused_linear_logp_forward_args *args)
+{
+    return !args->entropy && !args->selected && !args->mean_logits && !args->log_sum_sq_probs &&
+           !args->predicted && !args->logits && args->logit_scale == 1 &&
+           accepts_layer(args, layer_of(args));
 }
 
 /* ---- one chunk ---- */
@@ -73,6 +86,7 @@ static chunk_rows rows_of_chunk(const cuda_call &call, const flce &f, const flce
     a.counted = a.per_row && first == 0 ? f.rows : 0;
     a.z = (float)f.z;
     a.each = each;
+    a.is_logp = f.is_logp;
     a.dloss = a.dloss && each ? a.dloss + first : a.dloss;
     a.loss = f.loss && each ? (float *)data_of(f.loss) + first : NULL;
     a.z_loss = f.z_loss && each ? (float *)data_of(f.z_loss) + first : NULL;
@@ -195,6 +209,16 @@ cuda_fused_linear_cross_entropy_forward(tg_ctx *ctx,
     f.z_loss = args->z_loss;
     f.lse = args->lse;
     return run(ctx, "fused_linear_cross_entropy_forward", f);
+}
+
+tg_status cuda_fused_linear_logp_forward(tg_ctx *ctx, const tg_fused_linear_logp_forward_args *args)
+{
+    flce f = layer_of(args);
+    f.reduction = TG_NONE;
+    f.loss = args->logp;
+    f.lse = args->lse;
+    f.is_logp = 1;
+    return run(ctx, "fused_linear_logp_forward", f);
 }
 
 /* The sums that lse was made of come with the exponentials, so that lse itself is not read. */

@@ -131,6 +131,7 @@ struct chunk_rows {
     float z;
     int each;                   /* dloss has a number a row */
     float *loss, *z_loss, *lse; /* one a row; NULL: not asked for */
+    int is_logp;                /* loss is the log-probability, its negative */
 };
 
 /* *per_row = 1 / the number of rows that count, of all chunks; 0 if none does. One block. */
@@ -209,7 +210,7 @@ __device__ __forceinline__ static float write_row(const chunk_rows &a, int r, co
     if (s.kind == IGNORED && a.lse)
         a.lse[r] = 0;
     if (a.loss)
-        a.loss[r] = s.loss;
+        a.loss[r] = a.is_logp ? 0 - s.loss : s.loss;
     if (a.z_loss)
         a.z_loss[r] = s.z_loss;
     a.state[r] = s;

@@ -12,25 +12,33 @@ struct flce {
     int64_t ignore_index, reduction, accumulate, chunk_bytes;
     double z;
     int64_t rows, classes, hidden;
+    int is_logp;
 };
 
-template <class ARGS> static flce common_of(const ARGS *args)
+/* What fused_linear_logp has as well. */
+template <class ARGS> static flce layer_of(const ARGS *args)
 {
     flce f = {};
     f.x = args->x;
     f.weight = args->weight;
     f.target = args->target;
-    f.dloss = args->dloss;
-    f.dx = args->dx;
-    f.dweight = args->dweight;
     f.ignore_index = args->ignore_index;
-    f.reduction = args->reduction;
-    f.accumulate = args->accumulate;
     f.chunk_bytes = args->chunk_bytes;
-    f.z = args->lse_square_scale;
     f.rows = rows_of(f.x);
     f.classes = f.weight->shape[0];
     f.hidden = f.weight->shape[1];
+    return f;
+}
+
+template <class ARGS> static flce common_of(const ARGS *args)
+{
+    flce f = layer_of(args);
+    f.dloss = args->dloss;
+    f.dx = args->dx;
+    f.dweight = args->dweight;
+    f.reduction = args->reduction;
+    f.accumulate = args->accumulate;
+    f.z = args->lse_square_scale;
     return f;
 }
 
