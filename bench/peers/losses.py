@@ -18,6 +18,14 @@ def loss_problem(name: str, function, inputs: list, forward: dict, backward: dic
     return Problem(function, inputs, outputs=[loss], grads=grads, fused=fused, **calls)
 
 
+def separate(name: str, function, shared: dict[str, Tensor], **options) -> Problem:
+    """A scalar loss whose gradient, of the first input alone, is a call of its own: both calls take what is shared."""
+    first, *_ = shared
+    loss, gradient = torch.zeros(1), torch.zeros_like(shared[first])
+    return Problem(function, [*shared.values()], outputs=[loss], grads=[gradient] + [None] * (len(shared) - 1),
+                   **pair(name, shared | dict(loss=loss), shared | {"d" + first: gradient}, **options))
+
+
 @operator(**CPU_LOGITS, cuda=dict(medium=dict(R=4096, N=128256), large=dict(R=8192, N=128256)))
 def cross_entropy(make: Make, R: int, N: int) -> Problem:
     logits, target = make.normal(R, N, scale=2), make.labels(N, R)
@@ -152,25 +160,51 @@ def softmax_logp(make: Make, R: int, N: int) -> Problem:
         **pair("softmax_logp", shared | dict(logp=logp), shared | dict(dlogp=dlogp, dentropy=dentropy, dlogits=dlogits)))
 
 
-@operator(**POLICY, note="DAPO, token level, with the divergence from a reference policy")
+DAPO = "DAPO, token level, with the divergence from a reference policy"
+
+
+def policy_of(logp: Tensor, advantages: Tensor, old: Tensor, ref: Tensor) -> Tensor:
+    logp = logp.float()
+    rho, a, u = (logp - old).exp(), advantages[:, None], ref - logp
+    policy = -torch.min(rho * a, rho.clamp(0.8, 1.4) * a)
+    return (policy + BETA * (u.exp() - u - 1)).mean()
+
+
+@operator(**POLICY, note=DAPO)
 def grpo_loss(make: Make, B: int, L: int, V: int) -> Problem:
     logits, target = make.normal(B, L, V, scale=2), make.labels(V, B, L)
     logp = chosen(logits, target)
     old, ref = (logp + make.normal(B, L, dtype=torch.float32, scale=0.2) for _ in range(2))
     advantages = torch.linspace(1, -0.5, B)
     lse, loss, dlogits = make.f32(B, L), make.f32(1), make.empty(B, L, V)
-
-    def function(logits, target, advantages, old, ref):
-        logp = chosen(logits, target)
-        rho, a, u = (logp - old).exp(), advantages[:, None], ref - logp
-        policy = -torch.min(rho * a, rho.clamp(0.8, 1.4) * a)
-        return (policy + BETA * (u.exp() - u - 1)).mean()
-
     shared = dict(logits=logits, target=target, advantages=advantages, old_logp=old, ref_logp=ref, lse=lse)
     return Problem(
-        function, [logits, target, advantages, old, ref], outputs=[loss], grads=[dlogits] + [None] * 4,
+        lambda logits, target, *others: policy_of(chosen(logits, target), *others), [logits, target, advantages, old, ref],
+        outputs=[loss], grads=[dlogits] + [None] * 4,
         **pair("grpo_loss", shared | dict(loss=loss), shared | dict(dlogits=dlogits), temperature=TEMPERATURE, beta=BETA,
                loss_type=1))
+
+
+@operator(small=dict(B=8, L=1024), medium=dict(B=64, L=16384), large=dict(B=256, L=65536), note=DAPO)
+def policy_loss(make: Make, B: int, L: int) -> Problem:
+    logp = make.normal(B, L, mean=-3)
+    old, ref = (logp.float() + make.normal(B, L, dtype=torch.float32, scale=0.2) for _ in range(2))
+    advantages = torch.linspace(1, -0.5, B)
+    shared = dict(logp=logp, advantages=advantages, old_logp=old, ref_logp=ref)
+    return separate("policy_loss", policy_of, shared, beta=BETA, loss_type=1)
+
+
+@operator(small=dict(N=4096), medium=dict(N=2097152), large=dict(N=8388608), note="DPO, conservative, of pairs of sequences")
+def preference_loss(make: Make, N: int) -> Problem:
+    logp = make.normal(2, N, mean=-50, scale=10)
+    ref = logp.float() + make.normal(2, N, dtype=torch.float32, scale=5)
+
+    def function(logp, ref):
+        a, b = (logp.float() - ref).unbind()
+        x = 0.1 * (a - b)
+        return -(0.9 * F.logsigmoid(x) + 0.1 * F.logsigmoid(-x)).mean()
+
+    return separate("preference_loss", function, dict(logp=logp, ref_logp=ref), beta=0.1, label_smoothing=0.1)
 
 
 LINEAR = "Tigon's separate backward computes the logits again, PyTorch keeps them; Tigon's dweight is f32"

@@ -63,8 +63,10 @@ def fused_neighborhood_attention(make: Make, B: int, H: int, S: int, D: int, W: 
 LR, BETA1, BETA2, EPS, DECAY = 1e-2, 0.9, 0.999, 1e-8, 0.1
 
 
-@operator(small=dict(N=65536), medium=dict(N=8388608), large=dict(N=33554432), cuda=dict(large=dict(N=134217728)),
-          note="against PyTorch's fused AdamW; bf16 parameters have an f32 master, which PyTorch's user copies from and to")
+PARAMETERS = dict(small=dict(N=65536), medium=dict(N=8388608), large=dict(N=33554432), cuda=dict(large=dict(N=134217728)))
+
+
+@operator(**PARAMETERS, note="against PyTorch's fused AdamW; bf16 parameters have an f32 master, which PyTorch's user copies from and to")
 def adamw(make: Make, N: int) -> Step:
     start, grad = make.normal(N), make.normal(N)
     narrow = make.dtype != torch.float32
@@ -102,13 +104,29 @@ def adamw(make: Make, N: int) -> Step:
     return Step(eager, function, state, [("adamw", call)])
 
 
-NS = 3.4445, -4.775, 2.0315
+def updated(function, start: list[torch.Tensor], call, eager=None) -> Step:
+    """function(*state) changes the state that `start` is copied to, and so does Tigon's call(*state), (name, arguments)."""
+    state = {name: [t.clone() for t in start] for name in ("eager", "compile", "tigon")}
+
+    def run(name: str):
+        return torch.no_grad()(lambda tensors=state[name]: function(*tensors))
+
+    return Step(eager(*state["eager"]) if eager else run("eager"), run("compile"), state, [call(*state["tigon"])])
 
 
-def orthogonal(u: torch.Tensor) -> torch.Tensor:
-    """Newton and Schulz of a batch of wide matrices, in bf16, as torch.optim.Muon has it of one."""
+MOMENTUM, NS = 0.95, (3.4445, -4.775, 2.0315)
+MATRICES = dict(small=dict(B=4, M=128, N=128), medium=dict(B=4, M=512, N=1024), large=dict(B=4, M=1024, N=2048),
+                cuda=dict(large=dict(B=16, M=2048, N=2048)))
+
+
+def with_momentum(grad: torch.Tensor, m: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    m.lerp_(grad, 1 - MOMENTUM)
+    return torch.lerp(grad, m, MOMENTUM, out=out)
+
+
+def orthogonal(x: torch.Tensor) -> torch.Tensor:
+    """Newton and Schulz of a batch of wide matrices, as torch.optim.Muon has it of one in bf16."""
     a, b, c = NS
-    x = u.bfloat16()
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
     for _ in range(5):
         g = x @ x.mT
@@ -116,27 +134,46 @@ def orthogonal(u: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@operator(small=dict(B=4, M=128, N=128), medium=dict(B=4, M=512, N=1024), large=dict(B=4, M=1024, N=2048),
-          cuda=dict(large=dict(B=16, M=2048, N=2048)), memory_bound=False,
-          note="against torch.optim.Muon, a matrix at a time; compiled, as one batch")
+def decayed(p: torch.Tensor, update: torch.Tensor) -> torch.Tensor:
+    return p.mul_(1 - LR * DECAY).sub_(update, alpha=LR)
+
+
+@operator(**MATRICES, memory_bound=False, note="against torch.optim.Muon, a matrix at a time; compiled, as one batch")
 def muon(make: Make, B: int, M: int, N: int) -> Step:
     start, grad = make.normal(B, M, N), make.normal(B, M, N)
-    momentum, lr = 0.95, 1e-2
-    state = {name: [start.clone(), torch.zeros_like(start)] for name in ("eager", "compile", "tigon")}
-
-    leaves = [torch.nn.Parameter(p) for p in state["eager"][0]]
-    optimizer = torch.optim.Muon(leaves, lr=lr, weight_decay=DECAY, momentum=momentum)
-    for leaf, g, m in zip(leaves, grad, state["eager"][1]):
-        leaf.grad = g
-        optimizer.state[leaf] = dict(momentum_buffer=m)
-
-    @torch.no_grad()
-    def function(p=state["compile"][0], m=state["compile"][1]):
-        m.lerp_(grad, 1 - momentum)
-        p.mul_(1 - lr * DECAY).sub_(orthogonal(grad.lerp(m, momentum)), alpha=lr)
-
-    p, m = state["tigon"]
     wide = make.dtype == torch.float32
-    call = dict(param=make.empty(B, M, N, dtype=torch.bfloat16) if wide else p, master=p if wide else None, grad=grad, m=m, lr=lr,
-                momentum=momentum, weight_decay=DECAY)
-    return Step(optimizer.step, function, state, [("muon", call)])
+
+    def torch_muon(p, m):
+        leaves = [torch.nn.Parameter(matrix) for matrix in p]
+        optimizer = torch.optim.Muon(leaves, lr=LR, weight_decay=DECAY, momentum=MOMENTUM)
+        for leaf, g, buffer in zip(leaves, grad, m):
+            leaf.grad = g
+            optimizer.state[leaf] = dict(momentum_buffer=buffer)
+        return optimizer.step
+
+    def call(p, m):
+        return "muon", dict(param=make.empty(B, M, N, dtype=torch.bfloat16) if wide else p, master=p if wide else None, grad=grad, m=m,
+                            lr=LR, momentum=MOMENTUM, weight_decay=DECAY)
+
+    return updated(lambda p, m: decayed(p, orthogonal(with_momentum(grad, m).bfloat16())), [start, torch.zeros_like(start)], call, torch_muon)
+
+
+@operator(**MATRICES | dict(small=dict(B=4, M=128, N=256), cuda=dict(large=dict(B=16, M=1024, N=2048))), memory_bound=False,
+          note="a batch at a time, products in its own type")
+def newton_schulz(make: Make, B: int, M: int, N: int) -> Step:
+    x = make.normal(B, M, N)
+    return updated(lambda y: y.copy_(orthogonal(x)), [make.empty(B, M, N)], lambda y: ("newton_schulz", dict(x=x, y=y)))
+
+
+@operator(**PARAMETERS)
+def muon_momentum(make: Make, N: int) -> Step:
+    grad = make.normal(N)
+    return updated(lambda m, u: with_momentum(grad, m, u), [make.normal(N), make.empty(N)],
+                  lambda m, u: ("muon_momentum", dict(grad=grad, m=m, update=u, momentum=MOMENTUM)))
+
+
+@operator(**PARAMETERS)
+def muon_update(make: Make, N: int) -> Step:
+    change = make.normal(N)
+    return updated(lambda p: decayed(p, change), [make.normal(N)],
+                  lambda p: ("muon_update", dict(param=p, update=change, lr=LR, weight_decay=DECAY)))
