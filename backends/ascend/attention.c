@@ -1,4 +1,6 @@
 /* attention.c - see flash_attention.h. */
+#include <float.h>
+
 #include "flash_attention.h"
 #include "kernels/attention/flash_attention.args.h"
 
@@ -26,33 +28,59 @@ attention_view attention_view_of(const tg_tensor *t, int of_rows, int of_heads)
                             tg_stride(t, of_heads)};
 }
 
-attention_problem attention_of(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
-                               const tg_tensor *y, const tg_tensor *lse, int causal, double scale)
+attention_problem attention_of(const attention_given *a)
 {
-    const int64_t queries = q->shape[1], keys = k->shape[1];
-    return (attention_problem){.where = q,
-                               .q = attention_view_of(q, 1, 2),
-                               .k = attention_view_of(k, 1, 2),
-                               .v = attention_view_of(v, 1, 2),
-                               .y = attention_view_of(y, 1, 2),
-                               .lse = ascend_memory_of(lse),
-                               .batches = q->shape[0],
-                               .heads = q->shape[2],
-                               .key_heads = k->shape[2],
-                               .queries = queries,
-                               .keys = keys,
-                               .d = q->shape[3],
-                               .lo = -queries,
-                               .hi = causal ? keys - queries + 1 : keys,
-                               .phases = 1,
-                               .dilation = 1,
-                               .positions = queries,
-                               .scale = attention_scale(scale, q->shape[3])};
+    const int64_t queries = a->q->shape[1], keys = a->k->shape[1], all = queries + keys;
+    const int64_t left = a->window_left, right = a->causal ? 0 : a->window_right;
+    return (attention_problem){
+        .where = a->q,
+        .q = attention_view_of(a->q, 1, 2),
+        .k = attention_view_of(a->k, 1, 2),
+        .v = attention_view_of(a->v, 1, 2),
+        .y = attention_view_of(a->y, 1, 2),
+        .lse = ascend_memory_of(a->lse),
+        .ends_q = ascend_memory_of(a->cu_seqlens_q),
+        .ends_k = ascend_memory_of(a->cu_seqlens_k),
+        .sequences = a->cu_seqlens_q ? a->cu_seqlens_q->shape[0] + 1 : 0,
+        .batches = a->q->shape[0],
+        .heads = a->q->shape[2],
+        .key_heads = a->k->shape[2],
+        .queries = queries,
+        .keys = keys,
+        .d = a->q->shape[3],
+        .e = a->v->shape[3],
+        .lo = left < 0 || left > all ? -all : -left, /* no limit, and none that overflows */
+        .hi = 1 + (right < 0 || right > all ? all : right),
+        .phases = 1,
+        .dilation = 1,
+        .positions = queries,
+        .scale = attention_scale(a->scale, a->q->shape[3]),
+        .softcap = a->softcap,
+    };
 }
 
-int attention_takes(const tg_tensor *q)
+int attention_takes(const tg_tensor *t)
 {
-    return q->shape[3] <= FLASH_MOST_D;
+    return t->shape[3] <= FLASH_MOST_D;
+}
+
+/* A cap with which arithmetic in f32 is possible. */
+static int takes_softcap(const attention_given *a)
+{
+    const double scale = attention_scale(a->scale, a->q->shape[3]);
+    return a->softcap == 0 || (a->softcap >= FLT_MIN && a->softcap <= FLT_MAX &&
+                               fabs(2 * scale / a->softcap) <= FLT_MAX);
+}
+
+int attention_accepts(const attention_given *a)
+{
+    return attention_takes(a->q) && attention_takes(a->v) && takes_softcap(a) && !a->bias &&
+           !a->sinks;
+}
+
+int attention_changes(const attention_problem *p)
+{
+    return p->softcap != 0;
 }
 
 int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys, int64_t most)

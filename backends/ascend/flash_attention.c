@@ -6,22 +6,33 @@ ASCEND_MIX_KERNEL(flash_attention_forward, FLASH_ATTENTION_FORWARD);
 
 static const tg_ub_buffer small_buffers[] = {FLASH_ATTENTION_FORWARD_SMALL(ASCEND_BUFFER_OF)};
 
+/* With fewer queries where UB is small; with what changes scores before the softmax, its last
+ * buffers. */
+enum { SMALL = 1, CHANGES = 2, KERNELS = 4 };
+#define SMALL_BUFFERS_BUT(last) \
+    .nbuffers = ASCEND_COUNT(small_buffers) - (last), .buffers = small_buffers
+
 ASCEND_KERNELS(flash_attention) = {
     {.name = "flash_attention_forward",
-     ASCEND_BUFFERS(flash_attention_forward),
+     ASCEND_BUFFERS_BUT(flash_attention_forward, FLASH_CHANGES),
      .column_multiple = ATTENTION_LANES},
-    {.name = "flash_attention_forward.small",
-     .nbuffers = ASCEND_COUNT(small_buffers),
-     .buffers = small_buffers,
-     .column_multiple = ATTENTION_LANES},
-    {0},
+    [SMALL] = {.name = "flash_attention_forward.small",
+               SMALL_BUFFERS_BUT(FLASH_CHANGES),
+               .column_multiple = ATTENTION_LANES},
+    [CHANGES] = {.name = "flash_attention_forward.changes",
+                 ASCEND_BUFFERS(flash_attention_forward),
+                 .column_multiple = ATTENTION_LANES},
+    [CHANGES + SMALL] = {.name = "flash_attention_forward.changes.small",
+                         SMALL_BUFFERS_BUT(0),
+                         .column_multiple = ATTENTION_LANES},
+    [KERNELS] = {0},
 };
 
 ASCEND_OPERATOR_IF(flash_attention_forward, TG_TAKES_FLOATS);
 
 int ascend_flash_attention_forward_accepts(const tg_flash_attention_forward_args *args)
 {
-    return ATTENTION_IS_PLAIN(args) && attention_takes(args->q);
+    return attention_accepts(ATTENTION_GIVEN(args));
 }
 
 /* Of many keys tiles are twice as large: half as many sums go through memory. */
@@ -35,23 +46,30 @@ static int64_t most_keys(int64_t keys)
 static tg_status choose(ascend_plan *plan, const attention_problem *p, int64_t *half)
 {
     const int64_t rows[] = {FLASH_ROWS, FLASH_SMALL_ROWS};
+    const int changes = attention_changes(p) ? CHANGES : 0;
     for (int i = 0; i < 2; i++) {
-        *half = attention_half(p->d, rows[i]);
+        *half = attention_half(p->e, rows[i]);
         const int64_t seen = 2 * *half + p->hi - p->lo, keys = seen < p->keys ? seen : p->keys;
-        ASCEND_TRY(ascend_begin(plan, &ascend_ub_flash_attention[i], p->where, *half, keys,
-                                tg_type_of(p->where), 0));
-        if (attention_choose(plan, *half, attention_up(p->d, ATTENTION_LANES), keys,
+        ASCEND_TRY(ascend_begin(plan, &ascend_ub_flash_attention[changes + i], p->where, *half,
+                                keys, tg_type_of(p->where), 0));
+        if (attention_choose(plan, *half, attention_up(p->e, ATTENTION_LANES), keys,
                              most_keys(keys)))
             return TG_OK;
     }
     return ascend_choose(plan); /* which says what there is no room for */
 }
 
-/* Tasks of so many rows, where as many heads of q as `together` are a task's. */
+/* Queries of a sequence, of packed rows about, and tasks of so many rows, where as many heads of q
+ * as `together` are a task's. */
+static int64_t queries_of(const attention_problem *p)
+{
+    return p->sequences ? (p->queries + p->sequences - 2) / (p->sequences - 1) : p->queries;
+}
 static int64_t tasks_of(const attention_problem *p, int64_t rows, int64_t together)
 {
     const int64_t queries = rows / together;
-    return p->batches * (p->heads / together) * ((p->queries + queries - 1) / queries);
+    const int64_t sequences = p->sequences ? p->sequences - 1 : p->batches;
+    return sequences * (p->heads / together) * ((queries_of(p) + queries - 1) / queries);
 }
 
 /* Heads of q that read the same of k and v, which are rows of one task: as many as give the least
@@ -68,8 +86,9 @@ static int64_t together_of(const attention_problem *p, int64_t rows, int64_t cor
         if (shared % together)
             continue;
         const int64_t tasks = tasks_of(p, rows, together), queries = rows / together;
-        const double filled = (double)(together * (queries < p->queries ? queries : p->queries));
-        const double task = (double)(2 * p->d * size) / L2_BYTES + filled / ROWS_A_CYCLE;
+        const int64_t all = queries_of(p);
+        const double filled = (double)(together * (queries < all ? queries : all));
+        const double task = (double)((p->d + p->e) * size) / L2_BYTES + filled / ROWS_A_CYCLE;
         const double time = (double)((tasks + cores - 1) / cores) * task;
         if (time < least) {
             least = time;
@@ -81,7 +100,7 @@ static int64_t together_of(const attention_problem *p, int64_t rows, int64_t cor
 
 tg_status attention_forward(tg_ctx *ctx, const attention_problem *p)
 {
-    const int64_t pitch = attention_up(p->d, ATTENTION_LANES);
+    const int64_t pitch = attention_up(p->e, ATTENTION_LANES);
     const int64_t size = (int64_t)tg_type_size(tg_type_of(p->where));
     int64_t half;
     ascend_plan plan;
@@ -100,13 +119,12 @@ tg_status attention_forward(tg_ctx *ctx, const attention_problem *p)
     const ascend_memory work = {memory, (size_t)(plan.layout.blocks * block)};
     return ASCEND_LAUNCH(ctx, &plan, flash_attention_forward, ATTENTION_GIVE(q, p->q),
                          ATTENTION_GIVE(k, p->k), ATTENTION_GIVE(v, p->v), ATTENTION_GIVE(y, p->y),
-                         .lse = &p->lse, .work = &work, ATTENTION_GIVE_PROBLEM(p),
+                         .lse = &p->lse, .work = &work, ATTENTION_GIVE_OPTIONS(p),
                          .together = together, .work_block = block);
 }
 
 tg_status ascend_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_forward_args *args)
 {
-    const attention_problem p =
-        attention_of(args->q, args->k, args->v, args->y, args->lse, args->causal, args->scale);
+    const attention_problem p = attention_of(ATTENTION_GIVEN(args));
     return attention_forward(ctx, &p);
 }

@@ -24,36 +24,58 @@ attention_view attention_view_of(const tg_tensor *t, int of_rows, int of_heads);
 
 /* What attention is of, with the names of kernels/attention/attention.args.h. Tensors of positions
  * lie as the views say; those of the other direction are left out. heads, key_heads: all their
- * classes. where: a tensor that tells the type and the device. */
+ * classes. sequences: of packed rows, whose boundaries there are then, or 0. where: a tensor that
+ * tells the type and the device. */
 typedef struct attention_problem {
     const tg_tensor *where;
     attention_view q, k, v, y, dy, dq, dk, dv;
-    ascend_memory lse;
-    int64_t batches, heads, key_heads, queries, keys, d, lo, hi, phases, dilation, positions;
-    double scale;
+    ascend_memory lse, ends_q, ends_k;
+    int64_t batches, heads, key_heads, queries, keys, d, e, lo, hi, phases, dilation, positions;
+    int64_t sequences;
+    double scale, softcap;
 } attention_problem;
 
-#define ATTENTION_GIVE_PROBLEM(p)                                                              \
+/* scale_: what the softmax multiplies scores by. */
+#define ATTENTION_GIVE_PROBLEM(p, scale_)                                                      \
     .batches = (p)->batches, .heads = (p)->heads, .shared = (p)->heads / (p)->key_heads,       \
     .queries = (p)->queries, .all_keys = (p)->keys, .d = (p)->d, .lo = (p)->lo, .hi = (p)->hi, \
     .phases = (p)->phases, .dilation = (p)->dilation, .positions = (p)->positions,             \
-    .negative = (p)->scale < 0, .scale = fabs((p)->scale)
+    .negative = (scale_) < 0, .scale = fabs(scale_)
+#define ATTENTION_GIVE_PACKED(p)                    \
+    .ends_q = &(p)->ends_q, .ends_k = &(p)->ends_k, \
+    .sequences = (p)->sequences ? (p)->sequences : (p)->batches
+#define ATTENTION_GIVE_OPTIONS(p)                                                                 \
+    ATTENTION_GIVE_PROBLEM(p, attention_changes(p) ? 1.0 : (p)->scale), ATTENTION_GIVE_PACKED(p), \
+        .e = (p)->e, .softcap = (p)->softcap,                                                     \
+        .inner = (p)->softcap != 0 ? 2 * (p)->scale / (p)->softcap : (p)->scale
 
 /* By the kernels of flash_attention; the backward takes y as well. */
 tg_status attention_forward(tg_ctx *ctx, const attention_problem *p);
 tg_status attention_backward(tg_ctx *ctx, const attention_problem *p);
 
-/* A problem of flash_attention, without the tensors of one direction. */
-attention_problem attention_of(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
-                               const tg_tensor *y, const tg_tensor *lse, int causal, double scale);
+/* What both directions of flash_attention are given. */
+typedef struct attention_given {
+    const tg_tensor *q, *k, *v, *y, *lse, *cu_seqlens_q, *cu_seqlens_k, *bias, *sinks;
+    int64_t causal, window_left, window_right;
+    double scale, softcap;
+} attention_given;
+#define ATTENTION_GIVEN(a)                                                                         \
+    &(const attention_given)                                                                       \
+    {                                                                                              \
+        (a)->q, (a)->k, (a)->v, (a)->y, (a)->lse, (a)->cu_seqlens_q, (a)->cu_seqlens_k, (a)->bias, \
+            (a)->sinks, (a)->causal, (a)->window_left, (a)->window_right, (a)->scale, (a)->softcap \
+    }
 
-/* Whether the kernels of flash_attention take the queries: heads are no wider than FLASH_MOST_D. */
-int attention_takes(const tg_tensor *q);
-/* Whether they take a call of either direction: one without packed rows, bias, sinks, window and
- * softcap, whose values are as wide as keys. */
-#define ATTENTION_IS_PLAIN(a)                                                   \
-    (!(a)->cu_seqlens_q && !(a)->bias && !(a)->sinks && (a)->window_left < 0 && \
-     (a)->window_right < 0 && (a)->softcap == 0 && (a)->v->shape[3] == (a)->k->shape[3])
+/* Its problem, without the tensors of one direction. */
+attention_problem attention_of(const attention_given *given);
+
+/* Whether the kernels of flash_attention take a call of either direction, and such tensors: heads
+ * are no wider than FLASH_MOST_D. */
+int attention_accepts(const attention_given *given);
+int attention_takes(const tg_tensor *t);
+
+/* Whether the vector cores do something to scores before the softmax. */
+int attention_changes(const attention_problem *p);
 
 int64_t attention_up(int64_t n, int64_t step);   /* rounded up */
 double attention_scale(double scale, int64_t d); /* 0: the default */

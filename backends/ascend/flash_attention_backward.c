@@ -9,25 +9,28 @@ ASCEND_KERNEL(flash_attention_delta, FLASH_ATTENTION_DELTA);
 ASCEND_MIX_KERNEL(flash_attention_backward, FLASH_ATTENTION_BACKWARD);
 ASCEND_KERNEL(flash_attention_add, FLASH_ATTENTION_ADD);
 
-enum { DELTA, BACKWARD, ADD, MOST_FLOATS = 4096 };
+enum { DELTA, BACKWARD, CHANGES, ADD, KERNELS, MOST_FLOATS = 4096 };
 
 ASCEND_KERNELS(flash_attention_backward) = {
     [DELTA] = {.name = "flash_attention_backward.delta",
                ASCEND_BUFFERS(flash_attention_delta),
                .flat = 1},
     [BACKWARD] = {.name = "flash_attention_backward",
-                  ASCEND_BUFFERS(flash_attention_backward),
+                  ASCEND_BUFFERS_BUT(flash_attention_backward, FLASH_CHANGES),
                   .column_multiple = ATTENTION_LANES},
+    [CHANGES] = {.name = "flash_attention_backward.changes",
+                 ASCEND_BUFFERS(flash_attention_backward),
+                 .column_multiple = ATTENTION_LANES},
     [ADD] = {.name = "flash_attention_backward.add",
              ASCEND_BUFFERS(flash_attention_add),
              .flat = 1},
-    {0},
+    [KERNELS] = {0},
 };
 
 /* How it is cut, and memory between the launches. */
 typedef struct problem {
     attention_problem of;
-    int64_t pitch, half, tile, cores;
+    int64_t half, tile, cores;
     ascend_memory delta, dq, dk, dv, work;
 } problem;
 
@@ -35,21 +38,28 @@ ASCEND_OPERATOR_IF(flash_attention_backward, TG_TAKES_FLOATS);
 
 int ascend_flash_attention_backward_accepts(const tg_flash_attention_backward_args *args)
 {
-    return ATTENTION_IS_PLAIN(args) && attention_takes(args->q);
+    return attention_accepts(ATTENTION_GIVEN(args));
 }
 
+/* Units of all batches. */
 static flash_units units_of(const problem *p)
 {
     const attention_problem *a = &p->of;
-    return flash_units_of(a->batches * a->key_heads, a->heads / a->key_heads, a->queries, a->keys,
-                          a->lo, a->hi, 2 * p->half, p->tile, p->cores);
+    const int64_t after = a->keys - a->queries; /* lo and hi are relative to where a query stands */
+    flash_units u = flash_units_of(a->key_heads, a->heads / a->key_heads, 2 * p->half, p->tile);
+    flash_units_take(&u, (flash_sequence){.query_end = a->queries,
+                                          .key_end = a->keys,
+                                          .lo = a->lo + after,
+                                          .hi = a->hi + after});
+    flash_share_out(&u, a->batches * flash_numbers_of(&u), p->cores);
+    return u;
 }
 
 /* The most cores that work on one head of k and v, and on one tile of keys. */
-static void count_parts(const flash_units *u, int64_t *of_heads, int64_t *of_tiles)
+static void count_parts(const flash_units *u, int64_t heads, int64_t *of_heads, int64_t *of_tiles)
 {
     *of_heads = *of_tiles = 1;
-    for (int64_t head = 0; head < u->heads && u->all; head++) {
+    for (int64_t head = 0; head < heads && u->all; head++) {
         const int64_t first = head * u->each;
         const int64_t cores = flash_core_of(u, first + u->each - 1) - flash_core_of(u, first) + 1;
         *of_heads = cores > *of_heads ? cores : *of_heads;
@@ -62,18 +72,31 @@ static void count_parts(const flash_units *u, int64_t *of_heads, int64_t *of_til
     }
 }
 
+/* The same of packed rows, whose lengths are not known here: a head of a sequence has no more of
+ * the numbers than 1 of as many heads as there are. */
+static void limit_parts(const problem *p, int64_t *of_heads, int64_t *of_tiles)
+{
+    const int64_t most = (p->cores + p->of.key_heads - 1) / p->of.key_heads + 1;
+    *of_heads = *of_tiles = most < p->cores ? most : p->cores;
+}
+
 /* Memory between the launches, one piece behind the other. */
 static tg_status take_memory(tg_ctx *ctx, problem *p, const flash_units *u, int64_t size)
 {
-    int64_t of_heads, of_tiles;
-    count_parts(u, &of_heads, &of_tiles);
     const attention_problem *a = &p->of;
+    int64_t of_heads, of_tiles;
+    if (a->sequences)
+        limit_parts(p, &of_heads, &of_tiles);
+    else
+        count_parts(u, a->batches * a->key_heads, &of_heads, &of_tiles);
+    const int64_t d = 4 * attention_up(a->d, ATTENTION_LANES);
+    const int64_t e = 4 * attention_up(a->e, ATTENTION_LANES);
     const int64_t rows = a->batches * a->heads * a->queries;
-    const int64_t keys = of_tiles * a->batches * a->key_heads * a->keys * p->pitch * 4;
+    const int64_t keys = of_tiles * a->batches * a->key_heads * a->keys;
     const int64_t elements = 2 * p->half * p->tile;
     const int64_t work = p->cores * elements * (16 + 4 * FLASH_TILES * size);
     ascend_memory *const pieces[] = {&p->delta, &p->dq, &p->dk, &p->dv, &p->work};
-    const int64_t bytes[] = {rows * 4, of_heads * rows * p->pitch * 4, keys, keys, work};
+    const int64_t bytes[] = {rows * 4, of_heads * rows * d, keys * d, keys * e, work};
     int64_t all = 0;
     void *memory;
     for (int i = 0; i < 5; i++)
@@ -94,11 +117,12 @@ static tg_status begin(ascend_plan *plan, const problem *p, int which)
 }
 
 /* A kernel on rows of f32: as many of them at a time as UB holds. */
-static tg_status begin_rows(ascend_plan *plan, const problem *p, int which)
+static tg_status begin_rows(ascend_plan *plan, const problem *p, int64_t d, int which)
 {
+    const int64_t pitch = attention_up(d, ATTENTION_LANES);
     ASCEND_TRY(begin(plan, p, which));
     int64_t floats = MOST_FLOATS;
-    while (!ascend_fits(plan, 1, floats) && floats / 2 >= p->pitch)
+    while (!ascend_fits(plan, 1, floats) && floats / 2 >= pitch)
         floats /= 2;
     plan->layout.blocks = plan->problem.cores;
     return TG_OK;
@@ -108,28 +132,28 @@ static tg_status sum_delta(tg_ctx *ctx, const problem *p)
 {
     const attention_problem *a = &p->of;
     ascend_plan plan;
-    ASCEND_TRY(begin_rows(&plan, p, DELTA));
+    ASCEND_TRY(begin_rows(&plan, p, a->e, DELTA));
     return ASCEND_LAUNCH(ctx, &plan, flash_attention_delta, ATTENTION_GIVE(dy, a->dy),
                          ATTENTION_GIVE(y, a->y), .delta = &p->delta, .batches = a->batches,
                          .heads = a->heads, .queries = a->queries, .phases = a->phases,
-                         .dilation = a->dilation, .d = a->d);
+                         .dilation = a->dilation, .d = a->e);
 }
 
 /* A gradient, of the parts of as many cores as there were. */
 static tg_status add(tg_ctx *ctx, const problem *p, const ascend_memory *parts,
-                     const attention_view *to, int of_keys, double scale)
+                     const attention_view *to, int64_t d, int of_keys, double scale)
 {
     const attention_problem *a = &p->of;
     ascend_plan plan;
-    if ((of_keys ? a->key_heads * a->keys : a->heads * a->queries) == 0)
+    if (d == 0 || (of_keys ? a->key_heads * a->keys : a->heads * a->queries) == 0)
         return TG_OK;
-    ASCEND_TRY(begin_rows(&plan, p, ADD));
-    return ASCEND_LAUNCH(ctx, &plan, flash_attention_add, .parts = parts, ATTENTION_GIVE(to, *to),
-                         .core_rows = p->half, .keys = p->tile, .batches = a->batches,
-                         .key_heads = a->key_heads, .shared = a->heads / a->key_heads,
-                         .queries = a->queries, .all_keys = a->keys, .d = a->d, .lo = a->lo,
-                         .hi = a->hi, .phases = a->phases, .dilation = a->dilation,
-                         .of_keys = of_keys, .cores = p->cores, .scale = scale);
+    ASCEND_TRY(begin_rows(&plan, p, d, ADD));
+    return ASCEND_LAUNCH(
+        ctx, &plan, flash_attention_add, .parts = parts, ATTENTION_GIVE(to, *to),
+        .core_rows = p->half, .keys = p->tile, .batches = a->batches, .key_heads = a->key_heads,
+        .shared = a->heads / a->key_heads, ATTENTION_GIVE_PACKED(a), .queries = a->queries,
+        .all_keys = a->keys, .d = d, .lo = a->lo, .hi = a->hi, .phases = a->phases,
+        .dilation = a->dilation, .of_keys = of_keys, .cores = p->cores, .scale = scale);
 }
 
 static tg_status multiply(tg_ctx *ctx, const problem *p, const ascend_plan *plan)
@@ -138,43 +162,41 @@ static tg_status multiply(tg_ctx *ctx, const problem *p, const ascend_plan *plan
     return ASCEND_LAUNCH(
         ctx, plan, flash_attention_backward, ATTENTION_GIVE(q, a->q), ATTENTION_GIVE(k, a->k),
         ATTENTION_GIVE(v, a->v), ATTENTION_GIVE(dy, a->dy), .lse = &a->lse, .delta = &p->delta,
-        .dq = &p->dq, .dk = &p->dk, .dv = &p->dv, .work = &p->work, ATTENTION_GIVE_PROBLEM(a),
+        .dq = &p->dq, .dk = &p->dk, .dv = &p->dv, .work = &p->work, ATTENTION_GIVE_OPTIONS(a),
         .work_block = (int64_t)p->work.bytes / p->cores);
 }
 
 tg_status attention_backward(tg_ctx *ctx, const attention_problem *a)
 {
-    problem p = {.of = *a,
-                 .pitch = attention_up(a->d, ATTENTION_LANES),
-                 .half = attention_half(a->d, FLASH_ROWS)};
+    problem p = {.of = *a, .half = attention_half(a->d > a->e ? a->d : a->e, FLASH_ROWS)};
     ascend_plan plan;
-    if (a->d == 0 || a->batches * a->heads == 0 || a->queries + a->keys == 0)
+    if (a->batches * a->heads == 0 || a->queries + a->keys == 0)
         return TG_OK;
-    ASCEND_TRY(begin(&plan, &p, BACKWARD));
+    if (a->e == 0) /* no gradient: as if nothing was seen */
+        p.of.lo = p.of.hi = -2 * (a->queries + a->keys + 1);
+    ASCEND_TRY(begin(&plan, &p, attention_changes(a) ? CHANGES : BACKWARD));
     if (!attention_choose(&plan, p.half, 0, a->keys, ATTENTION_MOST_KEYS))
         return ascend_choose(&plan); /* which says what there is no room for */
     p.tile = plan.layout.tile_columns;
     p.cores = plan.problem.cores / 2;
-    flash_units u = units_of(&p);
-    if (u.all < p.cores && u.all > 0) {
-        p.cores = u.all;
-        u = units_of(&p);
-    }
+    const flash_units u = units_of(&p);
+    const int any = a->e > 0 && (a->sequences ? a->queries * a->keys : u.all) > 0;
+    if (any && !a->sequences)
+        p.cores = u.cores;
     ASCEND_TRY(take_memory(ctx, &p, &u, (int64_t)tg_type_size(tg_type_of(a->where))));
-    if (u.all > 0) {
+    if (any) {
         plan.layout.blocks = p.cores;
         ASCEND_TRY(sum_delta(ctx, &p));
         ASCEND_TRY(multiply(ctx, &p, &plan));
     }
-    ASCEND_TRY(add(ctx, &p, &p.dq, &a->dq, 0, a->scale));
-    ASCEND_TRY(add(ctx, &p, &p.dk, &a->dk, 1, a->scale));
-    return add(ctx, &p, &p.dv, &a->dv, 1, 1);
+    ASCEND_TRY(add(ctx, &p, &p.dq, &a->dq, a->d, 0, a->scale));
+    ASCEND_TRY(add(ctx, &p, &p.dk, &a->dk, a->d, 1, a->scale));
+    return add(ctx, &p, &p.dv, &a->dv, a->e, 1, 1);
 }
 
 tg_status ascend_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_backward_args *args)
 {
-    attention_problem p =
-        attention_of(args->q, args->k, args->v, args->y, args->lse, args->causal, args->scale);
+    attention_problem p = attention_of(ATTENTION_GIVEN(args));
     p.dy = attention_view_of(args->dy, 1, 2);
     p.dq = attention_view_of(args->dq, 1, 2);
     p.dk = attention_view_of(args->dk, 1, 2);

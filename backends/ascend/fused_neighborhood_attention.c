@@ -39,6 +39,7 @@ static attention_problem problem_of(const tg_tensor *q, const tg_tensor *k, cons
                                .batches = q->shape[0],
                                .heads = q->shape[1],
                                .d = q->shape[3],
+                               .e = q->shape[3],
                                .lo = -half,
                                .hi = half + 1,
                                .positions = q->shape[2],
@@ -177,7 +178,7 @@ static tg_status forward(tg_ctx *ctx, const attention_problem *p)
     ASCEND_TRY(take_work(ctx, &plan, p, FORWARD, &work, &block));
     return ASCEND_LAUNCH(ctx, &plan, fused_neighborhood_attention_forward, ATTENTION_GIVE(q, p->q),
                          ATTENTION_GIVE(k, p->k), ATTENTION_GIVE(v, p->v), ATTENTION_GIVE(y, p->y),
-                         .lse = &p->lse, .work = &work, ATTENTION_GIVE_PROBLEM(p),
+                         .lse = &p->lse, .work = &work, ATTENTION_GIVE_PROBLEM(p, p->scale),
                          .work_block = block);
 }
 
@@ -212,7 +213,7 @@ static tg_status backward(tg_ctx *ctx, const attention_problem *p)
                          ATTENTION_GIVE(k, p->k), ATTENTION_GIVE(v, p->v),
                          ATTENTION_GIVE(dy, p->dy), ATTENTION_GIVE(dq, p->dq),
                          ATTENTION_GIVE(dk, p->dk), ATTENTION_GIVE(dv, p->dv), .lse = &p->lse,
-                         .work = &work, ATTENTION_GIVE_PROBLEM(p), .work_block = block);
+                         .work = &work, ATTENTION_GIVE_PROBLEM(p, p->scale), .work_block = block);
 }
 
 /* ---- the operators ---- */

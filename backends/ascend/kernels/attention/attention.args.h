@@ -7,10 +7,11 @@
 /* Elements of a tensor from one batch, position and head to the next. */
 #define ATTENTION_STRIDES(X, t) X(I64, t##_batch) X(I64, t##_row) X(I64, t##_head)
 
-/* The problem. Query i sees the keys from i + lo up to i + hi, i + hi itself not. A head of k and v
- * serves `shared` heads of q. What counts as a head are the positions of one that are equal modulo
- * the dilation: `phases` such classes to a head, the first of them; a position of a class is
- * `dilation` of the tensors', of which lse has `positions` a head. negative: scale is -scale. */
+/* The problem. Query i stands at i + all_keys - queries, and sees the keys from lo of there up to
+ * hi, hi itself not. A head of k and v serves `shared` heads of q. What counts as a head are the
+ * positions of one that are equal modulo the dilation: `phases` such classes to a head, the first
+ * of them; a position of a class is `dilation` of the tensors', of which lse has `positions` a
+ * head. negative: scale is -scale. */
 #define ATTENTION_PROBLEM(X) \
     X(I64, batches)          \
     X(I64, heads)            \
@@ -25,6 +26,21 @@
     X(I64, positions)        \
     X(I64, negative)         \
     X(F32, scale)
+
+/* The sequences of packed rows: boundaries, absent if each batch is one. sequences: one more than
+ * boundaries, see flash_sequences.h, or batches. */
+#define FLASH_PACKED(X)        \
+    X(MEMORY, ends_q, int64_t) \
+    X(MEMORY, ends_k, int64_t) \
+    X(I64, sequences)
+
+/* e: the width of values. Where softcap is not 0, scores are capped before all else, and inner is
+ * what they are multiplied by first; scale is 1. */
+#define FLASH_OPTIONS(X) \
+    FLASH_PACKED(X)      \
+    X(I64, e)            \
+    X(F32, softcap)      \
+    X(F32, inner)
 
 /* What every forward is given: its tensors, of which lse may be absent, memory to work in, how the
  * work is shared out, and the problem. */

@@ -4,6 +4,12 @@
 
 #include "attention.args.h"
 
+/* What the vector cores need where they change scores before the softmax: the last buffers. */
+#define FLASH_CHANGES_OF_SCORES(X)                 \
+    X(BUFFER, slope, .bytes = 4, .to = TG_UB_LAST) \
+    X(BUFFER, spare, .bytes = 4, .to = TG_UB_LAST)
+enum { FLASH_CHANGES = 2 };
+
 /* A vector core has so many rows at most, with so many floats of sums for each; less in a small UB.
  * FLASH_PIECE: bytes of sums that come in at a time. FLASH_AHEAD: tiles that the cube core is
  * ahead with scores of those whose sums it makes. */
@@ -26,6 +32,7 @@ enum {
 #define FLASH_ATTENTION_FORWARD_SMALL(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_SMALL_ROWS)
 #define FLASH_ATTENTION_FORWARD_OF(X, ROWS)                                                   \
     ATTENTION_FORWARD(X)                                                                      \
+    FLASH_OPTIONS(X)                                                                          \
     X(I64, together)                                                                          \
     X(I64, work_block)                                                                        \
     X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                                   \
@@ -46,6 +53,7 @@ enum {
     X(BUFFER, top, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                 \
     X(BUFFER, fall, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                \
     X(BUFFER, down, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                \
-    X(BUFFER, log, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST, .copies = 2)
+    X(BUFFER, log, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST, .copies = 2)   \
+    FLASH_CHANGES_OF_SCORES(X)
 
 #endif

@@ -10,6 +10,7 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_forward)(ASC_PARAMS(FLASH_ATTENTION_FORW
     asc_init();
     flash_problem f;
     FLASH_PROBLEM(f, together);
+    FLASH_PROBLEM_OPTIONS(f);
     const FLASH_WORK w = ASC_NAME(flash_work_of)(&f, work + asc_get_block_idx() * work_block);
     if ASC_IS_AIC {
         ASC_NAME(flash_multiply)
@@ -17,7 +18,7 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_forward)(ASC_PARAMS(FLASH_ATTENTION_FORW
     } else {
         FLASH_UB u = {s_at,     p_at,     folded_at, piece_at, sums_at, lanes_at, fading_at,
                       total_at, shift_at, factor_at, max_at,   top_at,  fall_at,  down_at,
-                      log_at,   0,        0,         0,        0};
+                      log_at,   slope_at, spare_at,  0,        0,       0,        0};
         ASC_NAME(flash_attend)
         (&f, &u, &w, y, FLASH_STRIDES(y), lse);
     }

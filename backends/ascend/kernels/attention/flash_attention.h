@@ -1,9 +1,9 @@
-/* flash_attention.h - tasks and tiles of flash_attention's kernels, and what their rows see. */
+/* flash_attention.h - tasks and tiles of flash_attention's kernels, and the masks of their rows. */
 #ifndef FLASH_ATTENTION_H
 #define FLASH_ATTENTION_H
 
 #include "flash_attention.args.h"
-#include "flash_strides.h"
+#include "flash_sequences.h"
 #include "products/asc_product.h"
 #include "shared/asc_rows.h"
 
@@ -19,72 +19,13 @@ enum { FLASH_PAIRS = 6 };
 #define FLASH_LOWEST (-1e30f)
 #define FLASH_NOTHING asc_f32(0xff800000) /* -inf */
 
-/* The problem, and how it is cut; see attention.args.h and flash_attention.args.h. */
-typedef struct flash_problem {
-    int64_t batches, heads, shared, queries, keys, d, lo, hi, phases, dilation, positions, negative;
-    int64_t half, tile, group, pitch, together, tasks;
-    float scale;
-} flash_problem;
-
-/* Steps of lse, and where in it the number of a query is. */
-static inline __aicore__ flash_strides flash_lse_strides(const flash_problem *f)
-{
-    const int64_t heads = f->heads / f->phases;
-    return flash_strides_of(f->phases, f->dilation, heads * f->positions, 1, f->positions);
-}
-static inline __aicore__ int64_t flash_lse_at(const flash_problem *f, int64_t batch, int64_t row,
-                                              int64_t head)
-{
-    return flash_at(flash_lse_strides(f), batch, row, head);
-}
-
-/* Rows of a task in a tensor: `together` heads of each query, or queries of one head. */
-static inline __aicore__ asc_groups flash_groups_of(const flash_problem *f, flash_strides s)
-{
-    return f->together > 1 ? asc_groups_of(f->together, s.row, s.head)
-                           : asc_groups_of(2 * f->half, 0, s.row);
-}
-
-/* It, as a kernel of FLASH_ATTENTION_FORWARD or FLASH_ATTENTION_BACKWARD is given it;
- * heads_together: see flash_attention.args.h, 1 where rows are of one head. */
-#define FLASH_PROBLEM(f, heads_together)                                  \
-    do {                                                                  \
-        (f).batches = batches;                                            \
-        (f).heads = heads;                                                \
-        (f).shared = shared;                                              \
-        (f).queries = queries;                                            \
-        (f).keys = all_keys;                                              \
-        (f).d = d;                                                        \
-        (f).lo = lo;                                                      \
-        (f).hi = hi;                                                      \
-        (f).phases = phases;                                              \
-        (f).dilation = dilation;                                          \
-        (f).positions = positions;                                        \
-        (f).negative = negative;                                          \
-        (f).scale = asc_f32(scale);                                       \
-        (f).half = core_rows;                                             \
-        (f).tile = keys;                                                  \
-        (f).group = group;                                                \
-        (f).pitch = asc_round_up(d, ASC_LANES);                           \
-        (f).together = heads_together;                                    \
-        (f).tasks = batches * (heads / (f).together) * flash_bands(&(f)); \
-    } while (0)
-
-/* Queries of a task, and how many times so many there are of a head. */
-static inline __aicore__ int64_t flash_queries(const flash_problem *f)
-{
-    return 2 * f->half / f->together;
-}
-static inline __aicore__ int64_t flash_bands(const flash_problem *f)
-{
-    return (f->queries + flash_queries(f) - 1) / flash_queries(f);
-}
-
-/* Where a core is: a task, whose rows are `together` heads from `head` on of each of its queries
- * from `row` on, and of it the keys from `at` on, `n` of those from the first that its first query
- * sees up to `seen`. */
+/* Where a core is: a task, whose rows are `together` heads from `head` on of each query from `row`
+ * on, and of it the keys from `at` on, `n` of those from the first that its first query sees up to
+ * `seen`. none: there are no more tasks. */
 typedef struct flash_place {
-    int64_t turn, task, batch, head, row, rows, begin, seen, at, n, first, last;
+    int64_t turn, none, batch, head, row, rows, begin, seen, at, n, first, last;
+    flash_sequence of;
+    flash_walk walk;
 } flash_place;
 
 static inline __aicore__ void flash_see(const flash_problem *f, flash_place *p)
@@ -94,38 +35,37 @@ static inline __aicore__ void flash_see(const flash_problem *f, flash_place *p)
     p->last = p->at + p->n >= p->seen;
 }
 
-/* The end of the keys that query `row` sees, and the first of them, where it sees any. The end may
- * lie before the first key: then so many queries come before the first one to see a key. */
-static inline __aicore__ int64_t flash_seen(const flash_problem *f, int64_t row)
+/* The task of the block's turn. Under a causal mask those of the last queries are the longest: they
+ * come first, of all sequences and heads, and every other turn goes through the blocks
+ * backwards. */
+static inline __aicore__ void flash_take_turn(const flash_problem *f, flash_place *p)
 {
-    return asc_min_of(row + f->hi, f->keys);
-}
-static inline __aicore__ int64_t flash_unseen(const flash_problem *f, int64_t row)
-{
-    return row + f->lo > 0 ? row + f->lo : 0;
+    const int64_t block = asc_get_block_idx(), blocks = asc_get_block_num();
+    const int64_t task = p->turn * blocks + (p->turn % 2 ? blocks - 1 - block : block);
+    const int64_t of_batch = f->heads / f->together, each = flash_queries(f);
+    const int64_t band = flash_walk_to(f, &p->walk, task / of_batch);
+    p->none = band < 0;
+    if (p->none)
+        return;
+    p->of = flash_sequence_at(f, p->walk.sequence);
+    p->batch = p->of.batch;
+    p->head = task % of_batch * f->together;
+    p->row = p->of.query + band * each;
+    const int64_t queries = asc_min_of(each, p->of.query_end - p->row);
+    p->rows = queries * f->together;
+    p->begin = p->at = flash_unseen(&p->of, p->row);
+    p->seen = flash_seen(&p->of, p->row + queries - 1);
+    if (p->seen < p->begin)
+        p->seen = p->begin;
+    flash_see(f, p);
 }
 
-/* The task of a block's turn. Under a causal mask those of the last queries are the longest: they
- * come first, and every other turn goes through the blocks backwards. Behind the last one p->task
- * is not below f->tasks. */
-static inline __aicore__ flash_place flash_place_of(const flash_problem *f, int64_t turn)
+static inline __aicore__ flash_place flash_first_place(const flash_problem *f)
 {
     flash_place p;
-    const int64_t block = asc_get_block_idx(), blocks = asc_get_block_num();
-    const int64_t of_batch = f->heads / f->together, heads = f->batches * of_batch;
-    const int64_t each = flash_queries(f);
-    p.turn = turn;
-    p.task = turn * blocks + (turn % 2 ? blocks - 1 - block : block);
-    p.batch = p.task % heads / of_batch;
-    p.head = p.task % of_batch * f->together;
-    p.row = (flash_bands(f) - 1 - p.task / heads) * each;
-    const int64_t queries = asc_min_of(each, f->queries - p.row);
-    p.rows = queries * f->together;
-    p.seen = flash_seen(f, p.row + queries - 1);
-    if (p.seen < 0)
-        p.seen = 0;
-    p.begin = p.at = flash_unseen(f, p.row);
-    flash_see(f, &p);
+    p.turn = 0;
+    p.walk = flash_walk_begin(f);
+    flash_take_turn(f, &p);
     return p;
 }
 
@@ -133,7 +73,8 @@ static inline __aicore__ flash_place flash_place_of(const flash_problem *f, int6
 static inline __aicore__ void flash_go_on(const flash_problem *f, flash_place *p)
 {
     if (p->last) {
-        *p = flash_place_of(f, p->turn + 1);
+        p->turn++;
+        flash_take_turn(f, p);
         return;
     }
     p->at += f->tile;
@@ -157,14 +98,14 @@ typedef struct flash_band {
     int64_t from, to, together, before;
 } flash_band;
 
-/* Of rows from row `at` of those on that begin with the query `first`. */
-static inline __aicore__ flash_band flash_band_of(const flash_problem *f, int64_t first, int64_t at,
-                                                  int64_t key)
+/* Of rows from row `at` of those on that begin with the query `first` of a sequence. */
+static inline __aicore__ flash_band flash_band_of(const flash_problem *f, const flash_sequence *s,
+                                                  int64_t first, int64_t at, int64_t key)
 {
     const int64_t query = first + at / f->together;
     flash_band b;
-    b.from = query + f->lo - key;
-    b.to = query + f->hi - key;
+    b.from = query + s->lo - key;
+    b.to = query + s->hi - key;
     b.together = f->together;
     b.before = at % f->together;
     return b;

@@ -2,7 +2,7 @@
 #ifndef FLASH_ATTENTION_BACKWARD_ARGS_H
 #define FLASH_ATTENTION_BACKWARD_ARGS_H
 
-#include "attention.args.h"
+#include "flash_attention.args.h"
 
 /* Tiles of queries that one sum of dk and dv is made of. */
 enum { FLASH_TILES = 4 };
@@ -50,6 +50,7 @@ enum { FLASH_TILES = 4 };
     ATTENTION_STRIDES(X, v)                                                       \
     ATTENTION_STRIDES(X, dy)                                                      \
     ATTENTION_PROBLEM(X)                                                          \
+    FLASH_OPTIONS(X)                                                              \
     X(I64, work_block)                                                            \
     X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                       \
     X(BUFFER, ds, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                      \
@@ -60,7 +61,8 @@ enum { FLASH_TILES = 4 };
     X(BUFFER, values, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)             \
     X(BUFFER, shift, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST)             \
     X(BUFFER, less, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST)              \
-    X(BUFFER, factor, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)
+    X(BUFFER, factor, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)          \
+    FLASH_CHANGES_OF_SCORES(X)
 
 /* to [batches, rows, heads, d] = scale times the sum of its parts [parts, batches, heads, rows,
  * pitch], of those that there are. of_keys: these are dk or dv, else dq; cores: blocks of the
@@ -75,6 +77,7 @@ enum { FLASH_TILES = 4 };
     X(I64, batches)                                                                     \
     X(I64, key_heads)                                                                   \
     X(I64, shared)                                                                      \
+    FLASH_PACKED(X)                                                                     \
     X(I64, queries)                                                                     \
     X(I64, all_keys)                                                                    \
     X(I64, d)                                                                           \

@@ -5,6 +5,7 @@
 #define FLASH_UB ASC_NAME(flash_ub)
 typedef struct FLASH_UB {
     int64_t s_at, ds_at, p_at, dp_at, lse_at, delta_at, values_at, shift_at, less_at, factor_at;
+    int64_t slope_at, spare_at;
     int slot;
 } FLASH_UB;
 
@@ -22,7 +23,8 @@ static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, cons
 {
     const int64_t rows = asc_min_of(f->group, r->rows - row);
     ASC_MAY_FILL(slot);
-    flash_scores_in(f, ASC_UB(float, u->s_at, slot), r->s + row * f->tile, rows, r->n);
+    if (f->d)
+        flash_scores_in(f, ASC_UB(float, u->s_at, slot), r->s + row * f->tile, rows, r->n);
     flash_scores_in(f, ASC_UB(float, u->ds_at, slot), r->ds + row * f->tile, rows, r->n);
     flash_values_in(asc_place(u->lse_at, slot), r->lse + row * f->dilation, rows, f->dilation);
     flash_values_in(asc_place(u->delta_at, slot), r->delta + row, rows, 1);
@@ -44,6 +46,12 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     __ubuf__ float *s = ASC_UB(float, u->s_at, u->slot), *ds = ASC_UB(float, u->ds_at, u->slot);
     __ubuf__ ASC_T *p = ASC_UB(ASC_T, u->p_at, u->slot), *dp = ASC_UB(ASC_T, u->dp_at, u->slot);
     __ubuf__ float *shift = ASC_UB(float, u->shift_at, 0), *less = ASC_UB(float, u->less_at, 0);
+    __ubuf__ float *slope = ASC_UB(float, u->slope_at, 0);
+    if (f->d == 0) {
+        asc_duplicate(s, 0.0f, n);
+        ASC_THEN();
+    }
+    flash_change(f, s, slope, ASC_UB(float, u->spare_at, 0), rows, width, r->n, 1);
     FLASH_ALL_LANES();
     __ubuf__ float *lse = flash_values(ASC_UB(float, u->values_at, 0),
                                        ASC_UB(float, u->lse_at, u->slot), rows, f->dilation);
@@ -67,6 +75,10 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
                 (uint8_t)(width / 8), 1);
     ASC_MAY_WRITE(u->slot);
     ASC_THEN();
+    if (f->softcap != 0.0f) {
+        asc_mul(ds, ds, slope, n);
+        ASC_THEN();
+    }
 #if ASC_16BIT
     asc_exp(s, s, n);
     ASC_THEN();
@@ -115,19 +127,20 @@ static inline __aicore__ ASC_NAME(flash_rows)
                             int step, __gm__ float *lse, __gm__ float *delta)
 {
     ASC_NAME(flash_rows) r;
-    const int64_t rows = flash_tile_rows(f, s), upper = (rows + 1) / 2;
+    const flash_columns seen = flash_tile_keys(f, s, s->tile);
+    const int64_t rows = flash_tile_rows(f, s, s->tile), upper = (rows + 1) / 2;
     const int64_t first = asc_get_sub_block_id() ? upper : 0,
                   in_unit = s->tile * 2 * f->half + first;
-    r.s = w->s[step % 2] + first * f->tile;
-    r.ds = w->ds[step % 2] + first * f->tile;
-    r.p = w->p[s->number % 2] + in_unit * f->tile;
-    r.dp = w->dp[s->number % 2] + in_unit * f->tile;
+    r.s = w->s[step % 2] + first * f->tile + seen.first;
+    r.ds = w->ds[step % 2] + first * f->tile + seen.first;
+    r.p = w->p[s->number % 2] + in_unit * f->tile + seen.first;
+    r.dp = w->dp[s->number % 2] + in_unit * f->tile + seen.first;
     r.lse = lse + flash_lse_at(f, s->batch, s->row + in_unit, s->head);
     r.delta = delta + (s->batch * f->heads + s->head) * f->queries + s->row + in_unit;
-    r.rows = first ? rows - upper : upper;
-    r.n = flash_tile_keys(f, s, s->tile);
+    r.n = seen.end - seen.first;
+    r.rows = r.n == 0 ? 0 : first ? rows - upper : upper;
     r.width = asc_round_up(r.n, ASC_LANES);
-    r.band = flash_band_of(f, s->row, in_unit, s->key);
+    r.band = flash_band_of(f, &s->of.of, s->row, in_unit, s->key + seen.first);
     return r;
 }
 
@@ -136,8 +149,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh_all)(const flash_problem *f,
                                                         const FLASH_WORK *w, __gm__ float *lse,
                                                         __gm__ float *delta)
 {
-    const int64_t key_heads = f->heads / f->shared;
-    flash_step here = flash_start(units, key_heads);
+    flash_step here = flash_start(f, units);
     asc_pipeline_begin();
     asc_duplicate(ASC_UB(float, u->factor_at, 0), f->scale, 8);
     asc_duplicate(ASC_UB(float, u->values_at, 0), 0.0f, (uint32_t)asc_round_up(f->group, 8));
@@ -149,7 +161,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh_all)(const flash_problem *f,
         const ASC_NAME(flash_rows) r = ASC_NAME(flash_rows_at)(f, w, &here, step, lse, delta);
         ASC_NAME(flash_weigh_tile)(f, u, &r);
         asc_sync_block_arrive(PIPE_MTE3, FLASH_WEIGHED);
-        flash_next(f, units, &here, key_heads);
+        flash_next(f, &here);
     }
     for (int64_t left = asc_min_of(here.number, 2); left > 0; left--)
         asc_sync_block_wait(PIPE_S, FLASH_SUMMED);

@@ -34,7 +34,7 @@ static inline __aicore__ void ASC_NAME(flash_score)(const flash_problem *f, asc_
                                              : asc_operand_of(of_q.row, 0, held);
     if (left.held >= 0 && p->first)
         ASC_NAME(asc_hold)(q, &left, event, p->rows, f->d);
-    ASC_NAME(flash_dot)(f, c, q, &left, p->rows, k, k_row, -1, p->n, to);
+    ASC_NAME(flash_dot)(f, c, q, &left, p->rows, k, k_row, -1, p->n, f->d, to);
     if (left.held >= 0 && p->last)
         ASC_NAME(asc_let_go)(event);
 }
@@ -45,9 +45,9 @@ static inline __aicore__ void ASC_NAME(flash_sum)(const flash_problem *f, asc_pr
 {
     const asc_operand left = asc_operand_of(f->tile, 0, -1);
     const asc_operand right = asc_operand_of(v_row, 1, -1);
-    for (int64_t d = 0; d < f->d && p->n; d += ASC_SIDE)
+    for (int64_t e = 0; e < f->e && p->n; e += ASC_SIDE)
         ASC_NAME(asc_product)
-    (c, weights, &left, v + d, &right, p->rows, asc_min_of(ASC_SIDE, f->d - d), p->n, to + d,
+    (c, weights, &left, v + e, &right, p->rows, asc_min_of(ASC_SIDE, f->e - e), p->n, to + e,
      f->pitch);
 }
 
@@ -57,9 +57,9 @@ static inline __aicore__ void ASC_NAME(flash_multiply)(const flash_problem *f, c
                                                        __gm__ ASC_T *v, flash_strides of_v)
 {
     asc_products c = asc_products_begin(FLASH_PAIRS);
-    flash_place here = flash_place_of(f, 0), ahead = here;
-    for (int step = 0; here.task < f->tasks; step++) {
-        if (ahead.task < f->tasks) {
+    flash_place here = flash_first_place(f), ahead = here;
+    for (int step = 0; !here.none; step++) {
+        if (!ahead.none) {
             ASC_NAME(flash_score)
             (f, &c, &ahead, q + flash_at(of_q, ahead.batch, ahead.row, ahead.head), of_q,
              k + flash_at(of_k, ahead.batch, ahead.at, ahead.head / f->shared), of_k.row,

@@ -5,7 +5,7 @@
 #define FLASH_UB ASC_NAME(flash_ub)
 typedef struct FLASH_UB {
     int64_t s_at, p_at, folded_at, piece_at, sums_at, lanes_at, fading_at, total_at, shift_at;
-    int64_t factor_at, max_at, top_at, fall_at, down_at, log_at;
+    int64_t factor_at, max_at, top_at, fall_at, down_at, log_at, slope_at, spare_at;
     int s, p, piece, step;
 } FLASH_UB;
 
@@ -54,10 +54,12 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     __ubuf__ float *fading = ASC_UB(float, u->fading_at, u->step) + row * 8;
     int64_t first;
     flash_rows_of(p, &first);
-    const flash_band band = flash_band_of(f, p->row, first + row, p->at);
+    const flash_band band = flash_band_of(f, &p->of, p->row, first + row, p->at);
     if (f->d == 0)
         asc_duplicate(s, 0.0f, n);
     ASC_THEN();
+    flash_change(f, s, ASC_UB(float, u->slope_at, 0), ASC_UB(float, u->spare_at, 0), rows, width,
+                 p->n, 0);
     FLASH_ALL_LANES();
     if (flash_is_masked(band, rows, p->n, width))
         flash_mask(s, rows, width, band, p->n, f->negative ? -FLASH_NOTHING : FLASH_NOTHING);
@@ -193,7 +195,7 @@ static inline __aicore__ void ASC_NAME(flash_write)(const flash_problem *f, FLAS
                 (uint8_t)(pitch / 8), 1);
 #endif
     ASC_HAS_WRITTEN(u->p);
-    flash_rows_out(y, in, size, (uint64_t)to, first + row, rows, f->d * size, pitch * size);
+    flash_rows_out(y, in, size, (uint64_t)to, first + row, rows, f->e * size, pitch * size);
     ASC_HAS_LEFT(u->p);
     u->p ^= 1;
 }
@@ -209,7 +211,7 @@ static inline __aicore__ void ASC_NAME(flash_join)(const flash_problem *f, FLASH
     __ubuf__ float *fading = ASC_UB(float, u->fading_at, step) + row * 8;
     const int event = 2 + u->piece;
     ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, event);
-    asc_copy_rows_in((uint64_t)piece, from + row * pitch, rows, 4 * f->d, 4 * pitch, 4 * pitch);
+    asc_copy_rows_in((uint64_t)piece, from + row * pitch, rows, 4 * f->e, 4 * pitch, 4 * pitch);
     ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, event);
     ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, event);
     if (p->first)
@@ -231,8 +233,8 @@ static inline __aicore__ void ASC_NAME(flash_join_tile)(const flash_problem *f, 
     int64_t first;
     const int64_t rows = flash_rows_of(p, &first);
     const int64_t room = asc_min_of(FLASH_PIECE / 4, f->group * f->tile);
-    const int64_t piece = f->d ? room / f->pitch : 1;
-    for (int64_t row = 0; row < rows && f->d; row += piece) {
+    const int64_t piece = f->e ? room / f->pitch : 1;
+    for (int64_t row = 0; row < rows && f->e; row += piece) {
         const int64_t now = asc_min_of(piece, rows - row);
         ASC_THEN();
         if (p->n)
@@ -273,12 +275,12 @@ static inline __aicore__ void ASC_NAME(flash_attend)(const flash_problem *f, FLA
                                                      const FLASH_WORK *w, __gm__ ASC_T *y,
                                                      flash_strides of_y, __gm__ float *lse)
 {
-    flash_place here = flash_place_of(f, 0), ahead = here;
+    flash_place here = flash_first_place(f), ahead = here;
     asc_modes_set();
     ASC_NAME(flash_clear)(f, u);
     FLASH_BUFFERS(asc_sync_notify);
-    for (int step = 0; here.task < f->tasks; step++) {
-        if (ahead.task < f->tasks) {
+    for (int step = 0; !here.none; step++) {
+        if (!ahead.none) {
             u->step = step % FLASH_SLOTS;
             asc_sync_block_wait(PIPE_S, FLASH_SCORED);
             ASC_NAME(flash_weigh_tile)

@@ -4,6 +4,7 @@
 #define FLASH_ROWS_H
 
 #include "flash_attention.h"
+#include "shared/asc_cap.h"
 
 /* `rows` rows of scores come in, of n each; in UB they are whole repeats. */
 static inline __aicore__ void flash_scores_in(const flash_problem *f, __ubuf__ float *to,
@@ -57,6 +58,26 @@ static inline __aicore__ __ubuf__ float *flash_values(__ubuf__ float *values, __
     FLASH_ALL_LANES();
     ASC_THEN();
     return values;
+}
+
+/* What stands in the place of scores that are capped, of which the first n columns count: their
+ * slopes are left in `slope` where they are wanted. spare: scratch. */
+static inline __aicore__ void flash_change(const flash_problem *f, __ubuf__ float *s,
+                                           __ubuf__ float *slope, __ubuf__ float *spare,
+                                           int64_t rows, int64_t width, int64_t n, int slopes)
+{
+    flash_band all;
+    all.from = -rows;
+    all.to = n;
+    all.together = 1;
+    all.before = 0;
+    if (f->softcap == 0.0f)
+        return;
+    FLASH_ALL_LANES();
+    if (n < width)
+        flash_mask(s, rows, width, all, n, 0.0f);
+    ASC_THEN();
+    asc_cap(s, slope, spare, s, f->inner, f->softcap, slopes, (uint32_t)(rows * width));
 }
 
 /* top[r] = the largest of row r; folded: scratch of 64 floats a row, or 128 where rows are longer

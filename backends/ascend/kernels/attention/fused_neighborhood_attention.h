@@ -51,8 +51,9 @@ static inline __aicore__ int64_t neighborhood_windows(const flash_problem *f)
 static inline __aicore__ int64_t neighborhood_seen(const flash_problem *f, int64_t at, int64_t n,
                                                    int64_t *from)
 {
-    *from = flash_unseen(f, at);
-    return flash_seen(f, at + n - 1) - *from;
+    const flash_sequence s = flash_sequence_at(f, 0);
+    *from = flash_unseen(&s, at);
+    return flash_seen(&s, at + n - 1) - *from;
 }
 
 #endif

@@ -49,7 +49,7 @@ static inline __aicore__ void ASC_NAME(neighborhood_score)(const flash_problem *
     if (w->rows)
         ASC_NAME(flash_dot)
     (f, c, x->at + flash_at(x->of, w->batch, w->row, w->head), &left, w->rows,
-     y->at + flash_at(y->of, w->batch, w->key, w->head), y->of.row, -1, w->keys, to);
+     y->at + flash_at(y->of, w->batch, w->key, w->head), y->of.row, -1, w->keys, f->d, to);
 }
 
 /* The window's own rows of `to`: weights, or turned ones, times rows of x. strip: so many rows at a

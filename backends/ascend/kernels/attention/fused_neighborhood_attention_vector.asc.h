@@ -29,7 +29,8 @@ static inline __aicore__ void ASC_NAME(neighborhood_mask)(const flash_problem *f
                                                           int64_t rows, int64_t width)
 {
     __ubuf__ float *s = ASC_UB(float, u->s_at, u->slot);
-    const flash_band band = flash_band_of(f, w->row, row, w->key);
+    const flash_sequence of = flash_sequence_at(f, w->batch);
+    const flash_band band = flash_band_of(f, &of, w->row, row, w->key);
     if (f->d == 0)
         asc_duplicate(s, 0.0f, (uint32_t)(rows * width));
     ASC_THEN();
@@ -115,7 +116,8 @@ static inline __aicore__ void ASC_NAME(neighborhood_weigh_back)(const flash_prob
     __ubuf__ ASC_T *p = ASC_UB(ASC_T, u->p_at, u->slot), *dp = ASC_UB(ASC_T, u->dp_at, u->slot);
     __ubuf__ float *sum = ASC_UB(float, u->sum_at, 0);
     __ubuf__ float *shift = ASC_UB(float, u->shift_at, 0), *total = ASC_UB(float, u->total_at, 0);
-    const flash_band band = flash_band_of(f, w->row, row, w->key);
+    const flash_sequence of = flash_sequence_at(f, w->batch);
+    const flash_band band = flash_band_of(f, &of, w->row, row, w->key);
     FLASH_ALL_LANES();
     __ubuf__ float *lse = flash_values(ASC_UB(float, u->values_at, 0),
                                        ASC_UB(float, u->lse_at, u->slot), rows, f->dilation);

@@ -8,6 +8,7 @@
 #define CROSS_ENTROPY_ROW_H
 
 #include "cross_entropy.args.h"
+#include "shared/asc_cap.h"
 #include "shared/asc_ring.h"
 #include "shared/asc_rows.h"
 
@@ -91,45 +92,11 @@ static inline __aicore__ __ubuf__ float *ce_at(const ce_job *job, int lanes)
     return job->lanes + lanes * job->batch;
 }
 
-/* x = c tanh(r / c) with c tanh u = c (E - 1) / (E + 1), E = exp(2u); E - 1 as (E - 1) 2u / log E,
- * which keeps the digits
- * of a small u; slope, if wanted, in t: 1 - tanh^2 = 4 E / (E + 1)^2. x may be r; t, s: scratch. */
+/* asc_cap() of logits: x = c tanh(r / c). */
 static inline __aicore__ void ce_cap(__ubuf__ float *x, __ubuf__ float *t, __ubuf__ float *s,
                                      __ubuf__ float *r, float softcap, int slope, uint32_t n)
 {
-    asc_mul_scalar(x, r, 2.0f / softcap, n);
-    ASC_THEN();
-    asc_min_scalar(x, x, 80.0f, n);
-    ASC_THEN();
-    asc_max_scalar(x, x, -80.0f, n);
-    ASC_THEN();
-    asc_exp(t, x, n);
-    ASC_THEN();
-    asc_add_scalar(s, t, -1.0f, n);
-    ASC_THEN();
-    asc_add_scalar(s, s, CE_TINY, n);
-    ASC_THEN();
-    asc_mul(s, s, x, n);
-    ASC_THEN();
-    asc_log(x, t, n);
-    ASC_THEN();
-    asc_add_scalar(x, x, CE_TINY, n);
-    ASC_THEN();
-    asc_div(s, s, x, n);
-    ASC_THEN();
-    asc_add_scalar(x, t, 1.0f, n);
-    ASC_THEN();
-    asc_div(s, s, x, n);
-    if (slope) {
-        asc_div(t, t, x, n);
-        ASC_THEN();
-        asc_div(t, t, x, n);
-        ASC_THEN();
-        asc_mul_scalar(t, t, 4.0f, n);
-    }
-    ASC_THEN();
-    asc_mul_scalar(x, s, softcap, n);
-    ASC_THEN();
+    asc_cap(x, t, s, r, 2.0f / softcap, softcap, slope, n);
 }
 
 /* x after softcap, in e if there is any. */
