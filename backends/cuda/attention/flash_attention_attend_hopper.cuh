@@ -1,5 +1,5 @@
-/* flash_attention_attend_hopper.cuh - the forward on Hopper: what a block has in shared memory, and a
- * warpgroup's part of a job. */
+/* flash_attention_attend_hopper.cuh - the forward on Hopper: what a block has in shared memory, and
+ * a warpgroup's part of a job. */
 #ifndef CUDA_FLASH_ATTENTION_ATTEND_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_ATTEND_HOPPER_CUH
 

@@ -1,5 +1,5 @@
-/* flash_attention_backward.cuh - with p = exp(scores - lse) and ds = p (dy v^T - dy . y): dq = scale
- * ds k, dk = scale ds^T q, dv = p^T dy; with a soft cap ds is multiplied by its derivative.
+/* flash_attention_backward.cuh - with p = exp(scores - lse) and ds = p (dy v^T - dy . y): dq =
+ * scale ds k, dk = scale ds^T q, dv = p^T dy; with a soft cap ds is multiplied by its derivative.
  *
  * One kernel for all of them. Its blocks own rows, of queries (dq) or of keys (dk, dv), and go over
  * the columns, keys or the queries of all heads that read these keys, tile by tile. Both scores and

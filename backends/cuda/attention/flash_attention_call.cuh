@@ -1,4 +1,5 @@
-/* flash_attention_call.cuh - a call of flash_attention, from its tensors; boundaries of packed rows. */
+/* flash_attention_call.cuh - a call of flash_attention, from its tensors; boundaries of packed
+ * rows. */
 #ifndef CUDA_FLASH_ATTENTION_CALL_CUH
 #define CUDA_FLASH_ATTENTION_CALL_CUH
 

@@ -35,8 +35,9 @@ __device__ __forceinline__ void flash_hide(float (&s)[N][4], int key, int keys, 
         }
 }
 
-/* The slope of a soft cap is 1 - t^2, where scores are t times the factor: what is left of dp - delta
- * behind it. Scores are told from probabilities; where these are 0, the slope does not count. */
+/* The slope of a soft cap is 1 - t^2, where scores are t times the factor: what is left of dp -
+ * delta behind it. Scores are told from probabilities; where these are 0, the slope does not
+ * count. */
 template <class T, int N>
 __device__ __forceinline__ void flash_slope(float (&dp)[N][4], const float (&p)[N][4],
                                             uint32_t rows, float factor)

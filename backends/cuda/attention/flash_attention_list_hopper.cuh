@@ -2,8 +2,8 @@
  * see.
  *
  * A job is a tile of rows of one head. Blocks take jobs by a ticket, in this order: sequence by
- * sequence, those with the longest jobs first; of each, some heads at a time, so that what they read
- * stays in L2; of these, the longest jobs first, those of the same rows of all of them side by
+ * sequence, those with the longest jobs first; of each, some heads at a time, so that what they
+ * read stays in L2; of these, the longest jobs first, those of the same rows of all of them side by
  * side. So at the end there are short jobs left. Where rows are packed, only the device knows the
  * sequences: a kernel lists their tiles before. */
 #ifndef CUDA_FLASH_ATTENTION_LIST_HOPPER_CUH

@@ -20,8 +20,8 @@ template <int MT, int NT, class F> __device__ __forceinline__ void each_score(F 
                 run(m, n, i, m * 16 + i / 2 * 8 + lane / 4, n * 8 + lane % 4 * 2 + i % 2);
 }
 
-/* Columns of which row r of a warp sees those from r + low to r + high, below `all`: relative to the
- * warp's first row. */
+/* Columns of which row r of a warp sees those from r + low to r + high, below `all`: relative to
+ * the warp's first row. */
 struct flash_band {
     int low, high, all;
 
