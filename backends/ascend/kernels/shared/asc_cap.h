@@ -16,9 +16,9 @@ static inline __aicore__ void asc_cap(__ubuf__ float *x, __ubuf__ float *t, __ub
 {
     asc_mul_scalar(x, r, doubled, n);
     ASC_THEN();
-    asc_min_scalar(x, x, 80.0f, n);
+    asc_min_scalar(x, x, 83.0f, n);
     ASC_THEN();
-    asc_max_scalar(x, x, -80.0f, n);
+    asc_max_scalar(x, x, -83.0f, n);
     ASC_THEN();
     asc_exp(t, x, n);
     ASC_THEN();
