@@ -75,7 +75,7 @@ static int takes_softcap(const attention_given *a)
 int attention_accepts(const attention_given *a)
 {
     return attention_takes(a->q) && attention_takes(a->v) && takes_softcap(a) && !a->bias &&
-           !a->sinks;
+           !a->sinks && a->dropout == 0;
 }
 
 int attention_changes(const attention_problem *p)

@@ -57,13 +57,14 @@ tg_status attention_backward(tg_ctx *ctx, const attention_problem *p);
 typedef struct attention_given {
     const tg_tensor *q, *k, *v, *y, *lse, *cu_seqlens_q, *cu_seqlens_k, *bias, *sinks;
     int64_t causal, window_left, window_right;
-    double scale, softcap;
+    double scale, softcap, dropout;
 } attention_given;
 #define ATTENTION_GIVEN(a)                                                                         \
     &(const attention_given)                                                                       \
     {                                                                                              \
         (a)->q, (a)->k, (a)->v, (a)->y, (a)->lse, (a)->cu_seqlens_q, (a)->cu_seqlens_k, (a)->bias, \
-            (a)->sinks, (a)->causal, (a)->window_left, (a)->window_right, (a)->scale, (a)->softcap \
+            (a)->sinks, (a)->causal, (a)->window_left, (a)->window_right, (a)->scale,              \
+            (a)->softcap, (a)->dropout                                                             \
     }
 
 /* Its problem, without the tensors of one direction. */

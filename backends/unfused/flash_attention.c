@@ -53,7 +53,7 @@ static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *arg
     if (a.sinks)
         p = sinks_step(&a, p);
     p = eager_columns(softmax_step(&a, p, lse), 0, a.keys);
-    p = eager_then_type(&a.e, a.type, p);
+    p = attention_drop(&a, eager_then_type(&a.e, a.type, p));
     for (int64_t i = 0; i < a.batch * a.heads && a.e.status == TG_OK; i++) {
         const int64_t b = i / a.heads, h = i % a.heads;
         eager_multiply(&a.e, attention_head(args->y, b, h), attention_part(&a, p, i), 0,
@@ -151,17 +151,16 @@ static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *a
     const mat lse = saved_lse(&a, args->lse);
     mat p = eager_then_by(&a.e, EAGER_SUB, attention_scores(&a, &slope), lse);
     p = eager_then(&a.e, EAGER_EXP, p);
-    mat stored = p;
-    if (a.type != TG_F32)
-        stored = eager_copy(&a.e, a.type, p);
-    sum_queries(&a, args->dv, stored, args->dy);
-    if (a.type != TG_F32)
-        eager_free(&a.e, stored);
+    const int apart = a.type != TG_F32 || a.dropout.least;
+    const mat used = apart ? attention_drop(&a, eager_copy(&a.e, a.type, p)) : p;
+    sum_queries(&a, args->dv, used, args->dy);
+    if (apart)
+        eager_free(&a.e, used);
     const mat sums = output_products(&a, args->dy, args->y);
     if (args->dsinks)
         sum_sinks(&a, args->dsinks, lse, sums);
     const mat dp = eager_then_type(&a.e, TG_F32, attention_products(&a, args->dy, a.v));
-    const mat ds = score_gradient(&a, p, dp, sums, &slope);
+    const mat ds = score_gradient(&a, p, attention_drop(&a, dp), sums, &slope);
     sum_queries(&a, args->dk, ds, a.q);
     for (int64_t i = 0; i < a.batch * a.heads && a.e.status == TG_OK; i++) {
         const int64_t b = i / a.heads, h = i % a.heads;

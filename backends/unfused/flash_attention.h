@@ -11,6 +11,7 @@ typedef struct attention {
     int64_t batch, heads, group, queries, keys;
     int64_t left, right; /* keys before and after a query's own that it sees; -1: all */
     double scale, softcap;
+    tg_dropout dropout;
     int type;
 } attention;
 
@@ -26,7 +27,8 @@ typedef struct attention {
                                 .left = (a)->window_left,                     \
                                 .right = (a)->causal ? 0 : (a)->window_right, \
                                 .scale = (a)->scale,                          \
-                                .softcap = (a)->softcap})
+                                .softcap = (a)->softcap,                      \
+                                .dropout = TG_DROPOUT(a)})
 
 attention attention_begin(attention a);
 
@@ -41,5 +43,7 @@ mat attention_products(attention *a, const tg_tensor *x, const tg_tensor *y);
 /* Scores of q and k with mask and bias, in f32; slope: the derivative of the soft cap, if there is
  * one and it is wanted. */
 mat attention_scores(attention *a, mat *slope);
+/* x, of all heads, times what dropout multiplies probabilities by; frees x */
+mat attention_drop(attention *a, mat x);
 
 #endif

@@ -53,7 +53,7 @@ def option(argument):
 def inputs(op, left_out=(), given=()):
     """Tensors by position. `given`: optional ones whose type is told."""
     last = max((i for i, n in enumerate(op.inputs) if n not in op.optional), default=-1)
-    told = dict(given)
+    told = {**dict.fromkeys(op.drawn, "Union[int, Tensor, None]"), **dict(given)}
     kinds = {n: told.get(n, "Optional[Tensor]" if n in op.optional else "Tensor") for n in op.inputs}
     return [f"{n}: {kinds[n]}" + " = None" * (n in op.optional and i > last) for i, n in enumerate(op.inputs) if n not in left_out]
 

@@ -35,6 +35,7 @@
 
 #include "tigon/context.h"
 #include "tigon/ops.h"
+#include "tigon/random.h"
 #include "tigon/rows.h"
 #include "tigon/status.h"
 #include "tigon/tensor.h"

@@ -872,8 +872,9 @@ TG_API tg_status tg_preference_loss_backward(tg_ctx *ctx,
 
 /* flash_attention: softmax(scores) v, without ever storing the S x L scores.
  *   s_ij = scale q_i . k_j, with softcap c tanh(s_ij / c), plus bias_ij
- *   y_i = sum over the keys j that query i sees of p_ij v_j,   p_ij = exp(s_ij - lse_i),
- *   lse_i = log(sum over them of exp(s_ij) + exp(sinks_h))
+ *   y_i = sum over the keys j that query i sees of m_ij p_ij v_j,   p_ij = exp(s_ij - lse_i),
+ *   lse_i = log(sum over them of exp(s_ij) + exp(sinks_h)),
+ *   m_ij = 1; with dropout 0 where the number of (i, j) is below it, else 1 / (1 - dropout)
  *   q [B,S,H,D], k [B,L,K,D], v [B,L,K,E], y [B,S,H,E] T, H a multiple of K (query head h reads key
  *   head h / (H / K)); any strides but a contiguous last dimension.
  *   cu_seqlens_q, cu_seqlens_k [N+1], both or neither: B is 1, and rows are N sequences one behind
@@ -888,20 +889,27 @@ TG_API tg_status tg_preference_loss_backward(tg_ctx *ctx,
  *   window_right; 0 and -1 mean no limit, TG_ZERO none on that side. causal = 1: window_right is
  *   none, whatever it says. The last query is thus beside the last key.
  *   softcap c: 0 means none.
+ *   dropout: 0 means none; at least 0 and less than 1. It counts as the multiple of 2^-16 next to
+ *   it, 1 - 2^-16 at most. The numbers follow from seed, which is any, from offset, 0 to 2^32 - 1,
+ *   and, modulo 2^32, from the number of the sequence (where none are packed, the batch) times H
+ *   plus h, and from i and j, counted within the sequence. random.h says how; they are the same in
+ *   both directions, on every device, and for sequences that are packed or not. Calls that are to
+ *   drop different places, such as layers, steps, and parts of a ring, have different seeds or
+ *   offsets.
  *   A query that sees no key, or scores of -inf alone, gives y = 0, lse = sinks_h, or -inf.
  * Saved for backward: q, k, v, y, lse.
  * Numerics: a NaN in a key that no query sees, or in a query that sees no key, changes nothing. One
  *   in v may reach queries that do not see it, if others do.
  * Errors: TG_EUNSUPPORTED in the memory of a device whose backend has only plain calls: those
- *   without cu_seqlens_q, bias, sinks, window and softcap, where E is D.
+ *   without cu_seqlens_q, bias, sinks, window, softcap and dropout, where E is D.
  * Source: Dao et al. 2022, arXiv:2205.14135; softcap: Gemma 2, arXiv:2408.00118; sinks: GPT-OSS,
- *   arXiv:2508.10925.
+ *   arXiv:2508.10925; dropout: Srivastava et al. 2014; its numbers: Salmon et al. 2011 (Philox).
  */
 TG_API tg_status tg_flash_attention_forward(tg_ctx *ctx,
                                             const tg_flash_attention_forward_args *args);
 
 /*   With p of forward, t_ij = tanh(scale q_i . k_j / c), D_i = sum over E of dy_i y_i:
- *   dv = p^T dy,   ds = p * (dy v^T - D),   with softcap ds * (1 - t^2),
+ *   dv = (m * p)^T dy,   ds = p * (m * (dy v^T) - D),   with softcap ds * (1 - t^2),
  *   dq = scale ds k,   dk = scale ds^T q,   dsinks_h = - sum_i exp(sinks_h - lse_i) D_i,
  *   where dk and dv are sums over the query heads that read the same key head.
  *   dsinks [H] W, only with sinks; NULL: not computed. bias has no gradient here.

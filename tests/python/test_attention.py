@@ -1,6 +1,9 @@
-"""tigon.torch.flash_attention with packed rows, windows, sinks, a soft cap and a bias, against its definition in PyTorch's f64."""
+"""tigon.torch.flash_attention with packed rows, windows, sinks, a soft cap, a bias and dropout, against its definition in PyTorch's f64."""
+import functools
+
 import pytest
 import torch
+import torch.utils.checkpoint
 
 import tigon.torch
 
@@ -17,7 +20,7 @@ def sees(queries, keys, causal, window_left, window_right):
     return seen & (key <= own) if causal else seen
 
 
-def attend(q, k, v, bias=None, sinks=None, scale=None, causal=False, window_left=None, window_right=None, softcap=None):
+def attend(q, k, v, bias=None, sinks=None, scale=None, causal=False, window_left=None, window_right=None, softcap=None, factors=1):
     """Of one sequence, with all scores in memory."""
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
@@ -31,7 +34,7 @@ def attend(q, k, v, bias=None, sinks=None, scale=None, causal=False, window_left
         p = torch.nan_to_num(scores.softmax(-1))
     else:
         p = torch.cat((scores, sinks[:, None, None].expand(*scores.shape[:3], 1)), -1).softmax(-1)[..., :-1]
-    return (p @ v).transpose(1, 2)
+    return (p * factors @ v).transpose(1, 2)
 
 
 def packed(q, k, v, cu_seqlens_q, cu_seqlens_k, **options):
@@ -140,11 +143,60 @@ def test_wrong_calls():
     for options, message in (
             ({"cu_seqlens_q": bounds}, "cu_seqlens"), ({"cu_seqlens_q": bounds, "cu_seqlens_k": bounds + 1}, r"cu_seqlens_k\[0\] is 1"),
             ({"cu_seqlens_q": bounds, "cu_seqlens_k": torch.tensor([0, 4, 3])}, r"cu_seqlens_k\[2\] is 3"),
-            ({"window_left": -2}, "window_left is -2"), ({"softcap": -1.0}, "softcap is -1")):
+            ({"window_left": -2}, "window_left is -2"), ({"softcap": -1.0}, "softcap is -1"), ({"dropout": 1.0}, "dropout is 1"),
+            ({"dropout": 0.5, "offset": -1}, "offset is -1")):
         with pytest.raises(ValueError, match=message):
             tigon.torch.flash_attention(q, q, q, **options)
     with pytest.raises(ValueError, match="q has 2 batches, expected 1"):
         tigon.torch.flash_attention(q.expand(2, -1, -1, -1), *[q.expand(2, -1, -1, -1)] * 2, bounds, bounds)
+
+
+def factors(shape_q, shape_k, **options):
+    """What dropout multiplies probabilities by, [B, S, H, L]: queries and keys are 0, values rows of the unit matrix."""
+    (batches, queries, n), keys = shape_q, shape_k[1]
+    q, k = torch.zeros(batches, queries, n, 4), torch.zeros(batches, keys, n, 4)
+    return keys * tigon.torch.flash_attention(q, k, torch.eye(keys)[None, :, None].expand(batches, -1, n, -1), **options)
+
+
+@pytest.mark.parametrize("options, dtype", [({}, torch.float32), ({"causal": True}, torch.bfloat16), ({"window_left": 60, "softcap": 3.0}, torch.float32)])
+def test_dropout(options, dtype):
+    torch.manual_seed(5)
+    tensors = {"q": heads(2, 130, 4, 8), "k": heads(2, 150, 4, 8), "v": heads(2, 150, 4, 12), "sinks": torch.randn(4)}
+    drawn = {"dropout": 0.3, "seed": 11, "offset": 2}
+    m = factors((2, 130, 4), (2, 150), **drawn).transpose(1, 2).double()
+    assert abs((m == 0).double().mean() - 0.3) < 0.01
+    assert (factors((2, 130, 4), (2, 150), dropout=0.3, seed=11, offset=3).transpose(1, 2) != m).any()
+    compare(lambda **t: tigon.torch.flash_attention(**t, **options, **drawn),
+            lambda **t: attend(**t, **options, factors=m), tensors, dtype)
+
+
+def test_seeds_are_drawn():
+    """By PyTorch's generator, anew for each call; the module drops in training alone."""
+    q = heads(1, 20, 2, 8)
+    results = []
+    for call in (lambda: tigon.torch.flash_attention(q, q, q, dropout=0.5), lambda: tigon.torch.FlashAttention(dropout=0.5)(q, q, q)):
+        for _ in range(2):
+            torch.manual_seed(6)
+            results.append(torch.stack([call(), call()]))
+    assert all(torch.equal(r, results[0]) for r in results) and not torch.equal(*results[0])
+    assert torch.equal(tigon.torch.FlashAttention(dropout=0.5).eval()(q, q, q), tigon.torch.flash_attention(q, q, q))
+    assert torch.equal(*(tigon.torch.flash_attention(q, q, q, dropout=0.5, seed=s) for s in (3, torch.tensor(3))))
+
+
+def test_dropout_is_compiled():
+    """A compiled program draws anew each time that it runs, and its backward drops what its forward did: y is linear in v."""
+    def step(q, k, v):
+        return tigon.torch.flash_attention(q, k, v, causal=True, dropout=0.5)
+
+    q, k, v = (heads(1, 40, 2, 8).requires_grad_() for _ in range(3))
+    dy = torch.randn_like(v)
+    checkpointed = functools.partial(torch.utils.checkpoint.checkpoint, step, use_reentrant=False)
+    for function in (step, torch.compile(step, backend="aot_eager", fullgraph=True), checkpointed):
+        first, second = function(q, k, v), function(q, k, v)
+        assert not torch.equal(first, second)
+        for y in (first, second):
+            dv, = torch.autograd.grad(y, v, dy)
+            torch.testing.assert_close((dv * v).sum(), (y * dy).sum())
 
 
 def test_compiled():

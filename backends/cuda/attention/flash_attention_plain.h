@@ -2,10 +2,11 @@
 #ifndef CUDA_FLASH_ATTENTION_PLAIN_H
 #define CUDA_FLASH_ATTENTION_PLAIN_H
 
-/* Those of either direction without packed rows, bias, sinks, window and softcap, whose values are
- * as wide as keys. */
+/* Those of either direction without packed rows, bias, sinks, window, softcap and dropout, whose
+ * values are as wide as keys. */
 #define FLASH_IS_PLAIN(a)                                                       \
     (!(a)->cu_seqlens_q && !(a)->bias && !(a)->sinks && (a)->window_left < 0 && \
-     (a)->window_right < 0 && (a)->softcap == 0 && (a)->v->shape[3] == (a)->k->shape[3])
+     (a)->window_right < 0 && (a)->softcap == 0 && (a)->dropout == 0 &&         \
+     (a)->v->shape[3] == (a)->k->shape[3])
 
 #endif

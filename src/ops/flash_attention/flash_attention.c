@@ -6,12 +6,13 @@ typedef struct attention_args {
     const char *op;
     const tg_tensor *q, *k, *cu_seqlens_q, *cu_seqlens_k;
     int64_t window_left, window_right;
-    double softcap;
+    double softcap, dropout;
+    int64_t offset;
 } attention_args;
 
 #define ATTENTION_ARGS(a)                                                                      \
     (a)->q, (a)->k, (a)->cu_seqlens_q, (a)->cu_seqlens_k, (a)->window_left, (a)->window_right, \
-        (a)->softcap
+        (a)->softcap, (a)->dropout, (a)->offset
 
 static tg_status check_heads(const attention_args *a)
 {
@@ -61,6 +62,8 @@ static tg_status check(const attention_args *a)
     TG_TRY(check_packed(a));
     TG_TRY(tg_expect_i64(a->op, "window_left", a->window_left, -1, INT64_MAX));
     TG_TRY(tg_expect_i64(a->op, "window_right", a->window_right, -1, INT64_MAX));
+    TG_TRY(tg_expect_below(a->op, "dropout", a->dropout, 0, 1));
+    TG_TRY(tg_expect_i64(a->op, "offset", a->offset, 0, UINT32_MAX));
     return a->softcap != 0 ? tg_expect_positive(a->op, "softcap", a->softcap) : TG_OK;
 }
 

@@ -1,4 +1,5 @@
-/* What reference and kernels of flash_attention share: which query sees which key. */
+/* What reference and kernels of flash_attention share: which query sees which key, and what dropout
+ * calls a head. */
 #ifndef TG_FLASH_ATTENTION_H
 #define TG_FLASH_ATTENTION_H
 
@@ -35,19 +36,25 @@ static inline attention_mask attention_mask_of(const tg_tensor *q, const tg_tens
 /* Rows that see each other: of a batch or, where rows are packed, between two boundaries. What lies
  * behind the last boundary is two sequences more: queries without keys, keys without queries. */
 typedef struct attention_sequence {
-    int64_t batch, query, queries, key, keys; /* the first of them, and how many */
+    int64_t number, batch, query, queries, key, keys; /* the first of them, and how many */
 } attention_sequence;
 
 static inline attention_sequence attention_sequence_at(const attention_mask *m, int64_t i)
 {
     const int64_t *q = m->cu_seqlens_q, *k = m->cu_seqlens_k, packed = m->sequences - 2;
     if (!q)
-        return (attention_sequence){i, 0, m->queries, 0, m->keys};
+        return (attention_sequence){i, i, 0, m->queries, 0, m->keys};
     if (i < packed)
-        return (attention_sequence){0, q[i], q[i + 1] - q[i], k[i], k[i + 1] - k[i]};
+        return (attention_sequence){i, 0, q[i], q[i + 1] - q[i], k[i], k[i + 1] - k[i]};
     const int64_t query = q[packed], key = k[packed];
-    return i == packed ? (attention_sequence){0, query, m->queries - query, key, 0}
-                       : (attention_sequence){0, query, 0, key, m->keys - key};
+    return i == packed ? (attention_sequence){i, 0, query, m->queries - query, key, 0}
+                       : (attention_sequence){i, 0, query, 0, key, m->keys - key};
+}
+
+/* The head of random.h. */
+static inline uint32_t attention_head_of(const attention_sequence *s, int64_t heads, int64_t h)
+{
+    return (uint32_t)(s->number * heads + h);
 }
 
 /* Query i of a sequence sees the keys from `begin` to `end` of it. */

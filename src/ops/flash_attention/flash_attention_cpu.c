@@ -72,8 +72,12 @@ static void fa_forward_tile(const fa_task *task, const fa_tile *t, int64_t q0, i
         fa_change_scores(n, t, s->batch, task->head, s->query + q0, s->key + k0, task->scores,
                          NULL);
     const int filled = fa_filled(t);
+    fa_kept drawn, *const kept = n->dropout.least ? &drawn : NULL;
+    if (kept)
+        fa_draw(n, t, s, task->head, q0, k0, kept);
     for (int i = 0; i < t->nq; i += FA_NR)
-        fa_softmax(t, i, filled, task->scores + i, block->max + i, block->sum + i, factor + i);
+        fa_softmax(t, i, filled, kept, task->scores + i, block->max + i, block->sum + i,
+                   factor + i);
     for (int i = 0; i < t->nq; i++) {
         if (factor[i] == 1.0f)
             continue;
@@ -118,7 +122,7 @@ static void fa_forward_finish(const fa_task *task)
         const fa_queries *block = &task->blocks[(q - task->begin) / FA_QB];
         const int64_t i = (q - task->begin) % FA_QB;
         const float sum = block->sum[i];
-        const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+        const float factor = sum == 0.0f ? 0.0f : (float)n->dropout.factor / sum;
         fa_store_row(n->type, fa_at(&f->y, n->type, s->batch, s->query + q, task->head), n->e,
                      block->sums + i * FA_SLICE, FA_QB * FA_SLICE, factor);
         if (lse)

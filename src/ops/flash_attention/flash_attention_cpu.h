@@ -35,6 +35,7 @@
 #define fa_store_row TG_AT_LEVEL(fa_store_row)
 #define fa_clear_rows TG_AT_LEVEL(fa_clear_rows)
 #define fa_change_scores TG_AT_LEVEL(fa_change_scores)
+#define fa_draw TG_AT_LEVEL(fa_draw)
 
 #if defined(SIMD_BF16_DOT)
 #define FA_PAIRS 1

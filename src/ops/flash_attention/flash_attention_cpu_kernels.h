@@ -23,6 +23,7 @@ typedef struct fa_sizes {
     attention_mask mask;
     int64_t heads, key_heads, d, e;
     float scale, softcap;
+    tg_dropout dropout;
     fa_view bias;      /* [B,S,H,L]; no data: there is none */
     const void *sinks; /* [H], or NULL */
 } fa_sizes;
@@ -32,10 +33,10 @@ typedef struct fa_sizes {
 fa_view fa_view_of(const tg_tensor *t);
 #define FA_SIZES(a)                                                                           \
     fa_sizes_of((a)->q, (a)->k, (a)->v, (a)->bias, (a)->sinks, ATTENTION_MASK(a), (a)->scale, \
-                (a)->softcap)
+                (a)->softcap, TG_DROPOUT(a))
 fa_sizes fa_sizes_of(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
                      const tg_tensor *bias, const tg_tensor *sinks, attention_mask mask,
-                     double scale, double softcap);
+                     double scale, double softcap, tg_dropout dropout);
 /* One number of a tensor. */
 float fa_number(el e, const void *data, int64_t i);
 /* The last i below count whose before[i] is at most `at`. */
@@ -79,16 +80,38 @@ void fa_store_row(el e, char *to, int64_t d, const float *sums, int64_t slice_st
 void fa_change_scores(const fa_sizes *n, const fa_tile *t, int64_t b, int64_t h, int64_t q,
                       int64_t k, float *scores, float *slope);
 
+/* Which probabilities of a tile dropout keeps: bits of 32 keys for each query, whole such blocks of
+ * the sequence. first: of the first block's keys, the tile's first. */
+typedef struct fa_kept {
+    int first;
+    uint32_t bits[FA_KB / 32 + 1][FA_QB] __attribute__((aligned(64)));
+} fa_kept;
+
+/* Of the tile's key `key`, and of VL queries from i on: those that are kept. */
+SIMD_INLINE vi fa_is_kept(const fa_kept *kept, int key, int i)
+{
+    const int at = kept->first + key;
+    const vi bits = *(const vi_mem *)&kept->bits[at / 32][i];
+    return (bits & v_seti((int32_t)(1u << at % 32))) != 0;
+}
+
+/* Which probabilities of a tile of head h are kept, whose first query and key of the sequence are q
+ * and k. */
+void fa_draw(const fa_sizes *n, const fa_tile *t, const attention_sequence *s, int64_t h, int64_t q,
+             int64_t k, fa_kept *to);
+
 /* ---- flash_attention_kernel_softmax.c ---- */
 
 /* Takes the tile's scores of the panel of FA_NR queries at i into max and sum; they become
- * probabilities, words of keys up to `filled`. factor: of the sums of earlier tiles. */
-void fa_softmax(const fa_tile *t, int i, int filled, float *scores, float *max, float *sum,
-                float *factor);
+ * probabilities, words of keys up to `filled`. factor: of the sums of earlier tiles. kept: of all
+ * queries; NULL: all are. What is dropped becomes 0 when it has been summed. */
+void fa_softmax(const fa_tile *t, int i, int filled, const fa_kept *kept, float *scores, float *max,
+                float *sum, float *factor);
 /* p, scores, become probabilities, and ds, products of dy and v, their gradients: words of queries;
- * ds_keys: of keys. slope: of the soft cap, or NULL. rows: lse, and `padded` floats further the
- * sums over d of dy y. */
-void fa_softmax_gradient(const fa_tile *t, int i, int filled, float *p, float *ds, word *ds_keys,
-                         const float *slope, const float *rows, int64_t padded);
+ * ds_keys: of keys. slope: of the soft cap, or NULL. kept: as above. rows: lse, and `padded` floats
+ * further the sums over d of dy y. */
+void fa_softmax_gradient(const fa_tile *t, int i, int filled, const fa_kept *kept, float *p,
+                         float *ds, word *ds_keys, const float *slope, const float *rows,
+                         int64_t padded);
 
 #endif

@@ -11,7 +11,7 @@ fa_view fa_view_of(const tg_tensor *t)
 
 fa_sizes fa_sizes_of(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
                      const tg_tensor *bias, const tg_tensor *sinks, attention_mask mask,
-                     double scale, double softcap)
+                     double scale, double softcap, tg_dropout dropout)
 {
     const int64_t d = q->shape[3];
     fa_sizes n = {.type = (el)tg_el(tg_type_of(q)),
@@ -20,7 +20,8 @@ fa_sizes fa_sizes_of(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
                   .key_heads = k->shape[2],
                   .d = d,
                   .e = v->shape[3],
-                  .softcap = (float)softcap};
+                  .softcap = (float)softcap,
+                  .dropout = dropout};
     n.scale = (float)(scale != 0 ? scale : d > 0 ? 1 / sqrt((double)d) : 1);
     if (bias) {
         n.bias =

@@ -54,12 +54,15 @@ static void fa_gradient_tile(const fa_gradients *g, const fa_tile *t, int64_t h,
     const int64_t all = g->block_rows, padded = g->cut->padded;
     const int filled = fa_filled(t);
     float *slope = n->softcap != 0 ? g->slope : NULL;
+    fa_kept drawn, *const kept = n->dropout.least ? &drawn : NULL;
     fa_scores(t, n->d, g->k + at * FA_W, all, g->q_lanes, n->scale, g->p);
     if (slope || n->bias.data)
         fa_change_scores(n, t, s->batch, h, s->query + q0, s->key + k0, g->p, slope);
-    fa_scores(t, n->e, g->v + at * FA_W, all, g->dy_lanes, 1.0f, g->ds);
+    fa_scores(t, n->e, g->v + at * FA_W, all, g->dy_lanes, (float)n->dropout.factor, g->ds);
+    if (kept)
+        fa_draw(n, t, s, h, q0, k0, kept);
     for (int i = 0; i < t->nq; i += FA_NR)
-        fa_softmax_gradient(t, i, filled, g->p, g->ds, g->ds_keys, slope, rows, padded);
+        fa_softmax_gradient(t, i, filled, kept, g->p, g->ds, g->ds_keys, slope, rows, padded);
     const word *k_stack = FA_PAIRS ? g->k_stack + at / 2 * FA_SLICE : g->k + at * FA_W;
     fa_sum_queries(t, n->e, (const word *)g->p, FA_PAIRS ? g->dy_stack : g->dy,
                    g->dv + at * FA_SLICE, all);
@@ -110,6 +113,7 @@ static void fa_store_keys(const fa_gradients *g, fa_owner owner, int64_t k0, int
     const fa_sizes *n = &w->n;
     const attention_sequence *s = &g->cut->of.at;
     const int64_t step = g->block_rows * FA_SLICE, hk = owner.key_head;
+    const float factor = (float)n->dropout.factor; /* of p, which dv is a sum of */
     float *part =
         w->dkv + g->cut->dkv + (hk * g->cut->shares + owner.share) * s->keys * (n->d + n->e);
     for (int64_t k = k0; k < k1; k++) {
@@ -118,10 +122,11 @@ static void fa_store_keys(const fa_gradients *g, fa_owner owner, int64_t k0, int
             fa_store_row(n->type, fa_at(&w->dk, n->type, s->batch, s->key + k, hk), n->d, dk, step,
                          n->scale);
             fa_store_row(n->type, fa_at(&w->dv, n->type, s->batch, s->key + k, hk), n->e, dv, step,
-                         1.0f);
+                         factor);
         } else {
             fa_store_row(EL_F32, (char *)(part + k * n->d), n->d, dk, step, n->scale);
-            fa_store_row(EL_F32, (char *)(part + s->keys * n->d + k * n->e), n->e, dv, step, 1.0f);
+            fa_store_row(EL_F32, (char *)(part + s->keys * n->d + k * n->e), n->e, dv, step,
+                         factor);
         }
     }
 }

@@ -1,4 +1,5 @@
-/* flash_attention: what scores become before their softmax: a soft cap, and a bias. */
+/* flash_attention: what scores become before their softmax, by a soft cap and a bias; what is
+ * dropped behind it. */
 #include "flash_attention_cpu_kernels.h"
 
 /* Keys of the panel of queries at i. */
@@ -53,4 +54,15 @@ void fa_change_scores(const fa_sizes *n, const fa_tile *t, int64_t b, int64_t h,
         return;
     const char *bias = fa_at(&n->bias, n->bias_type, b, q, h) + k * el_size(n->bias_type);
     EL_SPECIALIZE(n->bias_type, add_bias, t, bias, n->bias.row, scores);
+}
+
+void fa_draw(const fa_sizes *n, const fa_tile *t, const attention_sequence *s, int64_t h, int64_t q,
+             int64_t k, fa_kept *to)
+{
+    const uint32_t head = attention_head_of(s, n->heads, h), block = (uint32_t)(k / 32);
+    const tg_dropout dropout = n->dropout;
+    to->first = (int)(k % 32);
+    for (int b = 0; b * 32 < to->first + fa_round_up(t->nk, FA_MR); b++)
+        for (int i = 0; i < (int)fa_round_up(t->nq, FA_NR); i++)
+            to->bits[b][i] = tg_dropout_kept(dropout, head, (uint32_t)(q + i), block + (uint32_t)b);
 }

@@ -65,15 +65,31 @@ SIMD_INLINE void fa_panel_max(const float *scores, int begin, int end, int maske
         max[j] = v_max(max[j], other[j]);
 }
 
-/* scores become probabilities, words of keys, in place */
-SIMD_INLINE void fa_panel_exp(float *scores, int begin, int end, int masked, const fa_panel *panel,
-                              const vf max[FA_NV], vf sum[FA_NV])
+/* p, or 0 where it is dropped */
+SIMD_INLINE vf fa_keep(vf p, const fa_kept *kept, int key, int i)
 {
+    return kept ? v_select(fa_is_kept(kept, key, i), p, v_set(0.0f)) : p;
+}
+
+/* What a panel's probabilities are made of. */
+typedef struct fa_exp {
+    fa_panel panel;
+    const fa_kept *kept; /* of the panel's queries, and of those before it */
+    vf max[FA_NV];
+} fa_exp;
+
+/* scores of the panel at i become probabilities, words of keys, in place */
+SIMD_INLINE void fa_panel_exp(const fa_exp *e, int i, float *scores, int begin, int end, int masked,
+                              int dropped, vf sum[FA_NV])
+{
+    const fa_kept *kept = dropped ? e->kept : NULL;
     for (int k = begin; k < end; k += 2)
         for (int j = 0; j < FA_NV; j++) {
-            const vf p0 = v_exp_normal(fa_score(scores, k, j, masked, panel) - max[j]);
-            const vf p1 = v_exp_normal(fa_score(scores, k + 1, j, masked, panel) - max[j]);
+            vf p0 = v_exp_normal(fa_score(scores, k, j, masked, &e->panel) - e->max[j]);
+            vf p1 = v_exp_normal(fa_score(scores, k + 1, j, masked, &e->panel) - e->max[j]);
             sum[j] += p0 + p1;
+            p0 = fa_keep(p0, kept, k, i + j * VL);
+            p1 = fa_keep(p1, kept, k + 1, i + j * VL);
 #if FA_PAIRS
             *(vi_mem *)((word *)scores + k / 2 * FA_QB + j * VL) = v_pack_pairs(p0, p1);
 #else
@@ -83,26 +99,36 @@ SIMD_INLINE void fa_panel_exp(float *scores, int begin, int end, int masked, con
         }
 }
 
-void fa_softmax(const fa_tile *t, int i, int filled, float *scores, float *max, float *sum,
-                float *factor)
+SIMD_INLINE void fa_panel_exps(const fa_exp *e, int i, float *scores, int dropped, vf sum[FA_NV])
 {
-    const fa_panel panel = fa_panel_of(t, i);
-    vf top[FA_NV], base[FA_NV], total[FA_NV];
+    const fa_panel *p = &e->panel;
+    fa_panel_exp(e, i, scores, p->begin, p->all_begin, 1, dropped, sum);
+    fa_panel_exp(e, i, scores, p->all_begin, p->all_end, 0, dropped, sum);
+    fa_panel_exp(e, i, scores, p->all_end, p->end, 1, dropped, sum);
+}
+
+void fa_softmax(const fa_tile *t, int i, int filled, const fa_kept *kept, float *scores, float *max,
+                float *sum, float *factor)
+{
+    fa_exp e = {.panel = fa_panel_of(t, i), .kept = kept};
+    const fa_panel panel = e.panel;
+    vf top[FA_NV], total[FA_NV];
     for (int j = 0; j < FA_NV; j++)
         top[j] = *(vf_mem *)(max + j * VL);
     fa_panel_max(scores, panel.begin, panel.all_begin, 1, &panel, top);
     fa_panel_max(scores, panel.all_begin, panel.all_end, 0, &panel, top);
     fa_panel_max(scores, panel.all_end, panel.end, 1, &panel, top);
     for (int j = 0; j < FA_NV; j++) {
-        base[j] = v_select(top[j] == v_set(-INFINITY), v_set(0.0f), top[j]);
-        const vf less = v_exp_normal(*(vf_mem *)(max + j * VL) - base[j]);
+        e.max[j] = v_select(top[j] == v_set(-INFINITY), v_set(0.0f), top[j]);
+        const vf less = v_exp_normal(*(vf_mem *)(max + j * VL) - e.max[j]);
         total[j] = *(vf_mem *)(sum + j * VL) * less;
         *(vf_mem *)(factor + j * VL) = less;
         *(vf_mem *)(max + j * VL) = top[j];
     }
-    fa_panel_exp(scores, panel.begin, panel.all_begin, 1, &panel, base, total);
-    fa_panel_exp(scores, panel.all_begin, panel.all_end, 0, &panel, base, total);
-    fa_panel_exp(scores, panel.all_end, panel.end, 1, &panel, base, total);
+    if (kept)
+        fa_panel_exps(&e, i, scores, 1, total);
+    else
+        fa_panel_exps(&e, i, scores, 0, total);
     fa_panel_clear((word *)scores, fa_keys_from(t, 0), panel.begin);
     fa_panel_clear((word *)scores, panel.end, filled);
     for (int j = 0; j < FA_NV; j++)
@@ -116,14 +142,17 @@ typedef struct fa_gradient {
     float *p, *ds;
     word *ds_keys;
     const float *slope;
+    const fa_kept *kept;
     fa_panel panel;
     vf lse[FA_NV], products[FA_NV];
 } fa_gradient;
 
-/* p = exp(score - lse), ds = p (dp - product) slope, for the keys begin to end of the panel at i */
+/* p = exp(score - lse), ds = p (dp - product) slope, for the keys begin to end of the panel at i;
+ * p and dp become 0 where they are dropped */
 SIMD_INLINE void fa_panel_gradient(const fa_gradient *g, int i, int begin, int end, int masked,
-                                   int capped)
+                                   int capped, int dropped)
 {
+    const fa_kept *kept = dropped ? g->kept : NULL;
     for (int k = begin; k < end; k += 2) {
         vf pk[2][FA_NV], dk[2][FA_NV];
         for (int r = 0; r < 2; r++)
@@ -131,11 +160,13 @@ SIMD_INLINE void fa_panel_gradient(const fa_gradient *g, int i, int begin, int e
                 const int64_t at = (k + r) * FA_QB + i + j * VL;
                 const vf e =
                     v_exp_normal(v_min(v_set(88.0f), *(const vf_mem *)(g->p + at) - g->lse[j]));
-                vf s = e * (*(const vf_mem *)(g->ds + at) - g->products[j]);
+                const vf dp = fa_keep(*(const vf_mem *)(g->ds + at), kept, k + r, i + j * VL);
+                vf s = e * (dp - g->products[j]);
                 if (capped)
                     s *= *(const vf_mem *)(g->slope + at);
                 const vi seen = fa_seen(&g->panel, j, k + r);
-                pk[r][j] = masked ? v_select(seen, e, v_set(0.0f)) : e;
+                const vf used = fa_keep(e, kept, k + r, i + j * VL);
+                pk[r][j] = masked ? v_select(seen, used, v_set(0.0f)) : used;
                 dk[r][j] = masked ? v_select(seen, s, v_set(0.0f)) : s;
             }
 #if FA_PAIRS
@@ -158,26 +189,31 @@ SIMD_INLINE void fa_panel_gradient(const fa_gradient *g, int i, int begin, int e
     }
 }
 
-SIMD_INLINE void fa_panel_gradients(const fa_gradient *g, int i, int capped)
+SIMD_INLINE void fa_panel_gradients(const fa_gradient *g, int i, int capped, int dropped)
 {
     const fa_panel *p = &g->panel;
-    fa_panel_gradient(g, i, p->begin, p->all_begin, 1, capped);
-    fa_panel_gradient(g, i, p->all_begin, p->all_end, 0, capped);
-    fa_panel_gradient(g, i, p->all_end, p->end, 1, capped);
+    fa_panel_gradient(g, i, p->begin, p->all_begin, 1, capped, dropped);
+    fa_panel_gradient(g, i, p->all_begin, p->all_end, 0, capped, dropped);
+    fa_panel_gradient(g, i, p->all_end, p->end, 1, capped, dropped);
 }
 
-void fa_softmax_gradient(const fa_tile *t, int i, int filled, float *p, float *ds, word *ds_keys,
-                         const float *slope, const float *rows, int64_t padded)
+void fa_softmax_gradient(const fa_tile *t, int i, int filled, const fa_kept *kept, float *p,
+                         float *ds, word *ds_keys, const float *slope, const float *rows,
+                         int64_t padded)
 {
-    fa_gradient g = {p, ds, ds_keys, slope, .panel = fa_panel_of(t, i)};
+    fa_gradient g = {p, ds, ds_keys, slope, kept, .panel = fa_panel_of(t, i)};
     for (int j = 0; j < FA_NV; j++) {
         g.lse[j] = *(const vf_mem *)(rows + i + j * VL);
         g.products[j] = *(const vf_mem *)(rows + padded + i + j * VL);
     }
-    if (slope)
-        fa_panel_gradients(&g, i, 1);
+    if (!slope && !kept)
+        fa_panel_gradients(&g, i, 0, 0);
+    else if (!kept)
+        fa_panel_gradients(&g, i, 1, 0);
+    else if (!slope)
+        fa_panel_gradients(&g, i, 0, 1);
     else
-        fa_panel_gradients(&g, i, 0);
+        fa_panel_gradients(&g, i, 1, 1);
     fa_panel_clear(ds_keys + i, fa_keys_from(t, 0), g.panel.begin);
     fa_panel_clear(ds_keys + i, g.panel.end, filled);
 }

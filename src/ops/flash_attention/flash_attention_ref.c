@@ -8,17 +8,19 @@ typedef struct problem {
     attention_mask mask;
     int64_t heads, key_heads, d, e; /* e: the width of values */
     double scale, softcap;
+    tg_dropout dropout;
 } problem;
 
 #define PROBLEM(a)                                                                           \
     problem_of((a)->q, (a)->k, (a)->v, (a)->bias, (a)->sinks, ATTENTION_MASK(a), (a)->scale, \
-               (a)->softcap)
+               (a)->softcap, TG_DROPOUT(a))
 
 static problem problem_of(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
                           const tg_tensor *bias, const tg_tensor *sinks, attention_mask mask,
-                          double scale, double softcap)
+                          double scale, double softcap, tg_dropout dropout)
 {
     problem n = {.q = q, .k = k, .v = v, .bias = bias, .sinks = sinks, .mask = mask};
+    n.dropout = dropout;
     n.heads = q->shape[2];
     n.key_heads = k->shape[2];
     n.d = q->shape[3];
@@ -116,6 +118,16 @@ static double score_of(const problem *n, const query *q, int64_t j, double produ
     return n->softcap * t + bias_of(n, q, j);
 }
 
+/* What the probability of a query and key j is multiplied by. */
+static double kept(const problem *n, const query *q, int64_t j)
+{
+    const uint32_t head = attention_head_of(q->of, n->heads, q->head);
+    if (n->dropout.least == 0)
+        return 1;
+    const uint32_t bits = tg_dropout_kept(n->dropout, head, (uint32_t)q->at, (uint32_t)(j / 32));
+    return bits >> j % 32 & 1 ? n->dropout.factor : 0;
+}
+
 static double sink_of(const problem *n, int64_t h)
 {
     return n->sinks ? tg_get(tg_data(n->sinks), tg_type_of(n->sinks), h) : -INFINITY;
@@ -140,7 +152,7 @@ static double attend(const problem *n, const query *q, const double *row, const 
         /* scores of -inf alone are as good as no key; a score that is no number stays one */
         p[j] = p[j] == -INFINITY ? 0 : exp(p[j] - max);
         sum += p[j];
-        add_scaled(y, p[j], v + j * n->e, n->e);
+        add_scaled(y, kept(n, q, j) * p[j], v + j * n->e, n->e);
     }
     for (int64_t d = 0; d < n->e; d++)
         y[d] = sum == 0 || seen.end == 0 ? 0 : y[d] / sum;
@@ -186,7 +198,7 @@ typedef struct rows {
     double *dsinks;          /* [H] */
 } rows;
 
-/* p = exp(score - lse), ds = p (dy v - dy y) */
+/* p = exp(score - lse), ds = p (m dy v - dy y), m of dropout */
 static void query_gradient(const problem *n, const query *q, const rows *r, double lse)
 {
     const attention_keys seen = attention_keys_of(&n->mask, q->of, q->at);
@@ -200,8 +212,9 @@ static void query_gradient(const problem *n, const query *q, const rows *r, doub
         double *const dk = r->dk + j * n->d, *const dv = r->dv + j * n->e, slope;
         const double *const k = r->k + j * n->d, *const v = r->v + j * n->e;
         const double p = exp(score_of(n, q, j, dot(r->q, k, n->d), &slope) - lse);
-        const double ds = p * (dot(r->dy, v, n->e) - product) * slope * n->scale;
-        add_scaled(dv, p, r->dy, n->e);
+        const double m = kept(n, q, j);
+        const double ds = p * (m * dot(r->dy, v, n->e) - product) * slope * n->scale;
+        add_scaled(dv, m * p, r->dy, n->e);
         add_scaled(dk, ds, r->q, n->d);
         add_scaled(r->dq, ds, k, n->d);
     }

@@ -17,6 +17,12 @@ def refuse_tangents(name, tensors):
         raise no_forward_mode(name)
 
 
+def _split(op, tensors):
+    """The tensors of a call that the operator takes as such, and by name those that are options."""
+    count = len(op.inputs) - len(op.drawn)
+    return tensors[:count], {n: t for n, t in zip(op.drawn, tensors[count:]) if t is not None}
+
+
 def check(name, inputs, tensors):
     """All tensors are on one device (PyTorch takes a call for one on `meta`, which computes nothing, if a single one is there), and none
     has a tangent, which would be lost."""
@@ -86,10 +92,12 @@ def _result(results):
 
 def kernel_of(op):
     function = _core.operators[op.name]
-    names = {a["name"] for a in op.options}
+    names = {a["name"] for a in op.options} | set(op.drawn)
 
     def kernel(*tensors, **options):
+        tensors, drawn = _split(op, tensors)
         check(op.name, op.inputs, tensors)
+        options.update({n: int(t) for n, t in drawn.items()})
         given = _given(op, tensors)
         known = _rows_shape(op, given, options)
         wanted = _wanted(op, given, options)
@@ -102,6 +110,7 @@ def kernel_of(op):
 
 def fake_of(op):
     def fake(*tensors, **options):
+        tensors, _ = _split(op, tensors)
         check(op.name, op.inputs, tensors)
         given = {n: t for n, t in zip(op.inputs, tensors) if t is not None}
         shapes = _shapes(op, given, options)

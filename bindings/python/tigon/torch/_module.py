@@ -14,7 +14,7 @@ def _forward(family, takes):
     head = ", ".join(["self"] + [str(p) for p in inputs if p.name not in takes])
     given = ", ".join(f"{p.name}={'self.' * (p.name in takes)}{p.name}" for p in inputs)
     names = {"function": function}
-    exec(f"def forward({head}):\n    return function({given}, **self.options)", names)
+    exec(f"def forward({head}):\n    return function({given}, **self.given())", names)
     return names["forward"]
 
 
@@ -36,6 +36,10 @@ class Module(nn.Module):
         for name in set(options) - known:
             raise TypeError(f"{type(self).__name__}: there is no option {name}; there are {', '.join(sorted(known))}")
         self.options = options
+
+    def given(self):
+        """The options of a call: dropout is for training alone."""
+        return self.options if self.training else {n: v for n, v in self.options.items() if n != "dropout"}
 
     def extra_repr(self):
         sizes = [f"{name}={list(p.shape)}" for name, p in self.named_parameters(recurse=False)]

@@ -20,6 +20,8 @@ LEFT_OUT = {"gemm": {"beta", "addend"}, "batched_gemm": {"beta", "addend"}, "cro
 ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_backward": ("x", "dx", slice(None))}
 # Outputs that backward reads for their own gradient alone, or can do without: computed where they are asked for.
 ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy", "logits"}}
+# Options that PyTorch sees as tensors of one number on the CPU, so that a program that was traced draws anew each time that it runs.
+DRAWN = {"flash_attention": {"seed"}}
 # Operators without forward and backward: the gradients of products are products.
 PRODUCTS = ("gemm", "batched_gemm")
 # Operators that have no gradient: of a whole batch, and of tensors that are updated in place, (tensors, those that are updated, options).
@@ -43,18 +45,20 @@ class Operator:
         forward = not name.endswith("_backward")
         arguments = SCHEMA[name]
         names = [a["name"] for a in arguments]
+        drawn = DRAWN.get(self.family, set())
         hidden = LEFT_OUT.get(self.family, set()) | {"accumulate"} | ({"dloss"} if forward else set())
         if forward and self.family not in GRADIENTS_IN_FORWARD:
             hidden |= {f"d{n}" for n in names if f"d{n}" in names}
         shown = [a for a in arguments if a["name"] not in hidden]
         self.all_inputs = [a["name"] for a in arguments if a["kind"] in ("in", "opt")]
-        self.inputs = [a["name"] for a in shown if a["kind"] in ("in", "opt")]
-        self.optional = {a["name"] for a in shown if a["kind"] == "opt"}
+        self.drawn = [n for n in names if n in drawn]
+        self.inputs = [a["name"] for a in shown if a["kind"] in ("in", "opt")] + self.drawn
+        self.optional = {a["name"] for a in shown if a["kind"] == "opt"} | drawn
         self.outputs = [a["name"] for a in shown if a["kind"] in ("out", "out_opt")]
         # Optional outputs that are computed whenever the input is given whose memory they may share.
         self.follows = {a["name"]: a["over"] for a in shown if a["kind"] == "out_opt" and a["over"] in self.optional}
         self.flags = [a["name"] for a in shown if a["kind"] == "out_opt" and a["name"] not in self.follows]
-        self.options = [a for a in shown if a["kind"] in ("f64", "i64")]
+        self.options = [a for a in shown if a["kind"] in ("f64", "i64") and a["name"] not in drawn]
         self.rules = {a["name"]: a["rule"] for a in arguments}
         self.of_one_type = [a["name"] for a in shown if a["rule"] == "T" and a["kind"] in ("in", "opt")]
         self.rows = ROWS.get(name)

@@ -81,19 +81,28 @@ def _bias(q, k, bias):
     return bias.expand(q.shape[0], q.shape[2], q.shape[1], k.shape[1])
 
 
-def _with_bias(function):
+def _seed(dropout, seed):
+    """A tensor of one number on the CPU: a number that is given, or else one of PyTorch's generator."""
+    if not dropout:
+        return None
+    if seed is None:
+        return torch.randint(2**63 - 1, (), device="cpu")
+    return seed if isinstance(seed, torch.Tensor) else torch.tensor(seed, dtype=torch.int64, device="cpu")
+
+
+def _attention(function):
     @functools.wraps(function)
-    def call(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, bias=None, sinks=None, **options):
+    def call(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, bias=None, sinks=None, seed=None, *, dropout=None, **options):
         if bias is not None:
             bias = _bias(q, k, bias)
-        return function(q, k, v, cu_seqlens_q, cu_seqlens_k, bias, sinks, **options)
+        return function(q, k, v, cu_seqlens_q, cu_seqlens_k, bias, sinks, _seed(dropout, seed), dropout=dropout, **options)
     return overridable(call)
 
 
 __all__ = list(FAMILIES) + list(PRODUCTS) + list(WHOLE) + ["adamw"]
 for _name, _family in FAMILIES.items():
     globals()[_name] = _function(_name, _family.forward, set(_family.upstream.values()) - set(_family.forward.flags), _family.in_forward)
-flash_attention = _with_bias(globals()["flash_attention"])
+flash_attention = _attention(globals()["flash_attention"])
 for _name in PRODUCTS:
     globals()[_name] = _function(_name, Operator(_name), {"c"})
 for _name in WHOLE:
