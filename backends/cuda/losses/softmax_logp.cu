@@ -1,8 +1,9 @@
 /* softmax_logp.cu - log-probabilities, entropy and their gradient from a row of logits.
  *
- * Wide rows of whole chunks are read once, into the shared memory of a block or a cluster. Others
- * are read in each pass: once for the log-probability of the target alone; for the largest logit
- * and the sums relative to it where more is asked for; and once more for the gradient. */
+ * The log-probability of the target alone, and its gradient, are one pass over a row in memory.
+ * Where more is asked for, wide rows of whole chunks are read once, into the shared memory of a
+ * block or a cluster, as they are where there are too few rows for a block each. Others are read in
+ * each pass: for the largest logit, for the sums relative to it, and once more for the gradient. */
 #include "softmax_logp.cuh"
 
 /* ---- forward ---- */
@@ -309,6 +310,9 @@ template <class ARGS> static slogp_args slogp_args_of(const cuda_call &call, con
     return a;
 }
 
+/* With fewer rows a multiprocessor a block each leaves too much of the card idle. */
+enum { ROWS_OF_PROCESSOR = 4 };
+
 /* The kernels of a mode. Rows that are not held have those of both ends alone. */
 template <class T, int MODE>
 static bool launch_held_rows(const cuda_call &call, const slogp_args &a)
@@ -325,7 +329,8 @@ static bool launch_held_rows(const cuda_call &call, const slogp_args &a)
 
 template <class T> static void launch_rows(const cuda_call &call, slogp_args a, int mode)
 {
-    if (mode == LOGP_ALONE    ? launch_held_rows<T, LOGP_ALONE>(call, a)
+    const bool few = a.logits.rows < (int64_t)ROWS_OF_PROCESSOR * call.processors;
+    if (mode == LOGP_ALONE    ? few && launch_held_rows<T, LOGP_ALONE>(call, a)
         : mode == LOGP_CAPPED ? launch_held_rows<T, LOGP_CAPPED>(call, a)
                               : launch_held_rows<T, LOGP_ALL>(call, a))
         return;
