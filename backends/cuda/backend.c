@@ -59,6 +59,8 @@ static const tg_impl impls[] = {
     TG_IMPL(fused_linear_logp_forward, "wgmma", 0, TG_TAKES_BF16,
             cuda_fused_linear_logp_forward_accepts, cuda_fused_linear_logp_forward),
     TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
+    TG_IMPL(batched_gemm, "wgmma", 0, TG_TAKES_BF16 | TG_TAKES_F16, cuda_batched_gemm_wgmma_accepts,
+            cuda_batched_gemm_wgmma),
     TG_IMPL(batched_gemm, "symmetric", 0, TG_TAKES_FLOATS, cuda_batched_gemm_symmetric_accepts,
             cuda_batched_gemm_symmetric),
     TG_IMPL(batched_gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_batched_gemm_cublaslt_accepts,

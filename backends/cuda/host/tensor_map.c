@@ -65,6 +65,14 @@ int cuda_tensor_map(CUtensorMap *map, int type, const void *data, int64_t lines,
                 (const int[]){128 / (int)tg_type_size(type), box_lines});
 }
 
+int cuda_batch_tensor_map(CUtensorMap *map, int type, const void *data, int64_t matrices,
+                          int64_t step, int64_t lines, int64_t width, int64_t stride, int box_lines)
+{
+    return make(map, type, 3, (void *)data, (const int64_t[]){width, lines, matrices},
+                (const int64_t[]){stride, step},
+                (const int[]){128 / (int)tg_type_size(type), box_lines, 1});
+}
+
 int cuda_make_tensor_map(CUtensorMap *map, int type, void *data, const int64_t *sizes,
                          const int64_t *strides, const int *box)
 {

@@ -18,6 +18,11 @@ int cuda_has_tensor_maps(void);
 int cuda_tensor_map(CUtensorMap *map, int type, const void *data, int64_t lines, int64_t width,
                     int64_t stride, int box_lines);
 
+/* The same of several matrices, `step` bytes apart. */
+int cuda_batch_tensor_map(CUtensorMap *map, int type, const void *data, int64_t matrices,
+                          int64_t step, int64_t lines, int64_t width, int64_t stride,
+                          int box_lines);
+
 /* A tensor of four dimensions, the contiguous one first, in boxes of 128 bytes a row, which lie in
  * shared memory with chunk c of 16 bytes of row r at place c ^ (r % 8); strides in bytes, of the
  * second dimension on. 0 if the engine cannot read it. */

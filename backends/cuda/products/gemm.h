@@ -14,6 +14,8 @@ tg_status cuda_batched_gemm_cublaslt(tg_ctx *ctx, const tg_batched_gemm_args *ar
 int cuda_batched_gemm_cublaslt_accepts(const tg_batched_gemm_args *args);
 tg_status cuda_batched_gemm_symmetric(tg_ctx *ctx, const tg_batched_gemm_args *args);
 int cuda_batched_gemm_symmetric_accepts(const tg_batched_gemm_args *args);
+tg_status cuda_batched_gemm_wgmma(tg_ctx *ctx, const tg_batched_gemm_args *args);
+int cuda_batched_gemm_wgmma_accepts(const tg_batched_gemm_args *args);
 tg_status cuda_gemm_wgmma(tg_ctx *ctx, const tg_gemm_args *args);
 int cuda_gemm_wgmma_accepts(const tg_gemm_args *args);
 /* The same within a call that has begun; args are such as it accepts. */

@@ -1,12 +1,12 @@
 /* gemm_symmetric.cu - large products that are symmetric: rows of blocks up to the diagonal, each a
  * call of batched_gemm, and then what is above the diagonal from below it. */
 #include "gemm_series.h"
+#include "gemm_triangle.cuh"
 #include "rows/elements.cuh"
 
 enum {
-    LEAST_HALVED = 768, /* of smaller products the whole costs no more */
-    ROWS_UNIT = 256,    /* rows of a block are so many times a number */
-    MOST_ROWS = 8,      /* rows of blocks, about */
+    ROWS_UNIT = 256, /* rows of a block are so many times a number */
+    MOST_ROWS = 8,   /* rows of blocks, about */
     MIRROR_TILE = 32,
     MIRROR_LINES = 8 /* that a block of threads moves at a time */
 };
@@ -66,31 +66,23 @@ struct mirror_job {
     int64_t size[TG_MAX_NDIM], step[TG_MAX_NDIM];
 };
 
-/* Row and column of tile `index` on or below the diagonal. */
-__device__ __forceinline__ static void place_of_tile(int64_t index, int64_t &row, int64_t &column)
-{
-    row = (int64_t)((sqrt(8.0 * (double)index + 1) - 1) / 2);
-    row += (row + 1) * (row + 2) / 2 <= index;
-    row -= row * (row + 1) / 2 > index;
-    column = index - row * (row + 1) / 2;
-}
-
 /* A block of threads turns a tile. C: an integer of the elements' size. */
 template <class C>
 __global__ void __launch_bounds__(MIRROR_TILE *MIRROR_LINES) mirror_kernel(const mirror_job m)
 {
     __shared__ C tile[MIRROR_TILE][MIRROR_TILE + 1];
-    const int64_t of_matrix = m.tiles * (m.tiles + 1) / 2;
-    int64_t matrix = blockIdx.x / of_matrix, offset = 0, row, column;
-    place_of_tile(blockIdx.x % of_matrix, row, column);
+    const int64_t of_matrix = tiles_of_triangle(m.tiles);
+    int64_t matrix = blockIdx.x / of_matrix, offset = 0;
+    int tile_row, tile_column;
+    place_of_tile((int)(blockIdx.x % of_matrix), tile_row, tile_column);
     for (int i = 0; i < m.dims; i++) {
         offset += matrix % m.size[i] * m.step[i];
         matrix /= m.size[i];
     }
     C *const c = (C *)m.c + offset;
     const int x = threadIdx.x % MIRROR_TILE;
-    row *= MIRROR_TILE;
-    column *= MIRROR_TILE;
+    const int64_t row = (int64_t)tile_row * MIRROR_TILE,
+                  column = (int64_t)tile_column * MIRROR_TILE;
     for (int y = threadIdx.x / MIRROR_TILE; y < MIRROR_TILE; y += MIRROR_LINES)
         if (row + y < m.n && column + x < m.n)
             tile[y][x] = c[(row + y) * m.stride + column + x];
@@ -117,7 +109,7 @@ static tg_status mirror(tg_ctx *ctx, const tg_tensor *c)
     const tg_status status = cuda_begin(&call, ctx, "batched_gemm", c);
     if (status != TG_OK)
         return status;
-    const unsigned blocks = (unsigned)(matrices * m.tiles * (m.tiles + 1) / 2);
+    const unsigned blocks = (unsigned)(matrices * tiles_of_triangle(m.tiles));
     if (tg_type_of(c) == TG_F32)
         mirror_kernel<uint32_t><<<blocks, MIRROR_TILE * MIRROR_LINES, 0, call.stream>>>(m);
     else
@@ -131,7 +123,7 @@ int cuda_batched_gemm_symmetric_accepts(const tg_batched_gemm_args *args)
 {
     const int64_t n = width_of(args->c), tiles = ceil_div(n, MIRROR_TILE);
     return args->symmetric && n >= LEAST_HALVED && tg_numel(args->c) > 0 &&
-           tg_numel(args->c) / (n * n) <= INT32_MAX / (tiles * (tiles + 1) / 2);
+           tg_numel(args->c) / (n * n) <= INT32_MAX / tiles_of_triangle(tiles);
 }
 
 tg_status cuda_batched_gemm_symmetric(tg_ctx *ctx, const tg_batched_gemm_args *args)

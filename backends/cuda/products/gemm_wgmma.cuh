@@ -43,30 +43,47 @@ __device__ __forceinline__ void stage_part(const float *numbers, uint32_t to)
     }
 }
 
+/* Of the threads that this one multiplies with. */
+__device__ __forceinline__ void group_barrier()
+{
+    named_barrier(1 + (int)threadIdx.x / GROUP, GROUP);
+}
+
+/* A part on its way out: stage() puts it into shared memory, store(), by one thread, copies it from
+ * there. */
+template <class STAGE_IT, class STORE>
+__device__ __forceinline__ void send_part(const STAGE_IT &stage, const STORE &store)
+{
+    const bool first = threadIdx.x % GROUP == 0;
+    if (first)
+        wait_for_stores_to_read();
+    group_barrier();
+    stage();
+    fence_shared();
+    group_barrier();
+    if (!first)
+        return;
+    store();
+    end_stores();
+}
+
 /* Writes a part whose first element is at row, column; v: the thread's elements of it. */
 template <class RESULT, class V>
 __device__ __forceinline__ void write_part(const product &p, const V *v, int row, int column,
                                            uint32_t staged)
 {
     typedef typename RESULT::type C;
-    const int name = 1 + (int)threadIdx.x / GROUP, wide = LINE_BYTES / (int)sizeof(C);
-    const bool first = threadIdx.x % GROUP == 0;
-    if (first)
-        wait_for_stores_to_read();
-    named_barrier(name, GROUP);
-    stage_part(v, staged);
-    fence_shared();
-    named_barrier(name, GROUP);
-    if (!first)
-        return;
+    const int wide = LINE_BYTES / (int)sizeof(C);
+    const auto store = [&] {
 #pragma unroll
-    for (int i = 0; i < PART_COLUMNS<C> / wide; i++) {
-        if (RESULT::ADDED)
-            add_tile(&p.c, column + i * wide, row, staged + i * BLOCK);
-        else
-            store_tile(&p.c, column + i * wide, row, staged + i * BLOCK);
-    }
-    end_stores();
+        for (int i = 0; i < PART_COLUMNS<C> / wide; i++) {
+            if (RESULT::ADDED)
+                add_tile(&p.c, column + i * wide, row, staged + i * BLOCK);
+            else
+                store_tile(&p.c, column + i * wide, row, staged + i * BLOCK);
+        }
+    };
+    send_part([&] { stage_part(v, staged); }, store);
 }
 
 /* A tile's results of 16 bits, which are written while the next tile is multiplied. */
@@ -124,21 +141,13 @@ __device__ __forceinline__ void make_results(const product &p, const RESULT &res
     if (threadIdx.x % GROUP == 0)
         wait_for_stores();
 }
-#endif
 
-/* RESULT: begin(row) reads what is needed of two rows, `row` and 8 further. finish(d, that, row,
- * tile's column, pairs) makes pairs of RESULT::type, 16 bits, of the thread's numbers of these
- * rows, and answers whether they are written; finish(d, that) changes f32, which are added to what
- * is there if RESULT::ADDED. */
-template <class T, int A_ACROSS, int B_ACROSS, class RESULT>
-__global__ void __launch_bounds__(PRODUCT_THREADS, 1)
-    product_kernel(const __grid_constant__ product p, const RESULT result)
+/* What a block does. make(memory): the groups that multiply. */
+template <int A_ACROSS, int B_ACROSS, class PRODUCT, class MAKE>
+__device__ __forceinline__ void run_product(const PRODUCT &p, const MAKE &make)
 {
-#if HAS_WGMMA
     extern __shared__ char memory[];
     __shared__ uint64_t full[STAGES], empty[STAGES];
-    if (has_no_tiles(p))
-        return;
     const uint32_t tiles = (shared_address(memory) + 1023) & ~1023u;
     const product_memory m = {shared_address(full), shared_address(empty), tiles,
                               tiles + STAGES * STAGE};
@@ -156,9 +165,25 @@ __global__ void __launch_bounds__(PRODUCT_THREADS, 1)
             copy_operands<A_ACROSS, B_ACROSS>(p, m);
     } else {
         more_registers<232>();
-        make_results<T, A_ACROSS, B_ACROSS>(p, result, m);
+        make(m);
     }
     cluster_barrier(); /* no block ends while the other one may write to it */
+}
+#endif
+
+/* RESULT: begin(row) reads what is needed of two rows, `row` and 8 further. finish(d, that, row,
+ * tile's column, pairs) makes pairs of RESULT::type, 16 bits, of the thread's numbers of these
+ * rows, and answers whether they are written; finish(d, that) changes f32, which are added to what
+ * is there if RESULT::ADDED. */
+template <class T, int A_ACROSS, int B_ACROSS, class RESULT>
+__global__ void __launch_bounds__(PRODUCT_THREADS, 1)
+    product_kernel(const __grid_constant__ product p, const RESULT result)
+{
+#if HAS_WGMMA
+    if (has_no_tiles(p))
+        return;
+    run_product<A_ACROSS, B_ACROSS>(
+        p, [&](const product_memory &m) { make_results<T, A_ACROSS, B_ACROSS>(p, result, m); });
 #else
     (void)p;
     (void)result;
@@ -246,6 +271,32 @@ static int product_clusters(int *known, KERNEL kernel, const cudaLaunchConfig_t 
     return clusters;
 }
 
+/* Launches a kernel as above for so many pairs of tiles. Returns false, with nothing launched,
+ * where it is not there. */
+template <class KERNEL, class... ARGS>
+static bool launch_pairs(const cuda_call &call, int *known, KERNEL kernel, int64_t pairs,
+                         const ARGS &...args)
+{
+    cudaLaunchAttribute cluster;
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {CLUSTER, 1, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)call.processors / CLUSTER * CLUSTER);
+    config.blockDim = dim3(PRODUCT_THREADS);
+    config.dynamicSmemBytes = PRODUCT_SHARED;
+    config.stream = call.stream;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, PRODUCT_SHARED) !=
+        cudaSuccess)
+        return false;
+    const int64_t clusters = product_clusters(known, kernel, config);
+    if (clusters < 0)
+        return false;
+    config.gridDim = dim3((unsigned)(CLUSTER * min_of(clusters, pairs)));
+    return cudaLaunchKernelEx(&config, kernel, args...) == cudaSuccess;
+}
+
 /* c of m x n numbers, `stride` apart, from a and b; NULL where the result is never written. Returns
  * false, with nothing launched, if the card or the tensors are not such that this can be done. */
 template <class T, int A_ACROSS, int B_ACROSS, class RESULT>
@@ -267,24 +318,7 @@ static bool launch_product(const cuda_call &call, int type, const product_operan
     p.steps = (int)ceil_div(a.k, TILE_K);
     p.together = 8;
     p.only = only;
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {CLUSTER, 1, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)call.processors / CLUSTER * CLUSTER);
-    config.blockDim = dim3(PRODUCT_THREADS);
-    config.dynamicSmemBytes = PRODUCT_SHARED;
-    config.stream = call.stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, PRODUCT_SHARED) !=
-        cudaSuccess)
-        return false;
-    const int64_t clusters = product_clusters(&known, kernel, config);
-    if (clusters < 0)
-        return false;
-    config.gridDim = dim3((unsigned)(CLUSTER * min_of(clusters, (int64_t)p.rows * p.columns)));
-    return cudaLaunchKernelEx(&config, kernel, p, result) == cudaSuccess;
+    return launch_pairs(call, &known, kernel, (int64_t)p.rows * p.columns, p, result);
 }
 
 #endif

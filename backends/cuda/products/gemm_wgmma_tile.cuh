@@ -47,6 +47,11 @@ struct tile_place {
     int row, column;
 };
 
+/* The same in one of the products of a batch. */
+struct batch_place {
+    int row, column, matrix;
+};
+
 #if HAS_WGMMA
 
 __device__ __forceinline__ tile_place place_of(const product &p, int tile)
@@ -99,39 +104,55 @@ struct product_memory {
     }
 };
 
-/* `LINES` rows of a or columns of b, from `line` on, of TILE_K elements along k; to all blocks of
- * the cluster if `shared`. */
-template <int ACROSS, int LINES>
+/* A box of an operand, at x and y of what the place says; to all blocks of the cluster if
+ * `shared`. */
+__device__ __forceinline__ void load_box(bool shared, uint32_t to, const CUtensorMap *map, int x,
+                                         int y, tile_place, uint32_t barrier)
+{
+    if (shared)
+        load_tile_to((1 << CLUSTER) - 1, to, map, x, y, barrier);
+    else
+        load_tile(to, map, x, y, barrier);
+}
+
+__device__ __forceinline__ void load_box(bool shared, uint32_t to, const CUtensorMap *map, int x,
+                                         int y, batch_place place, uint32_t barrier)
+{
+    if (shared)
+        load_tile_to((1 << CLUSTER) - 1, to, map, x, y, place.matrix, barrier);
+    else
+        load_tile(to, map, x, y, place.matrix, barrier);
+}
+
+/* `LINES` rows of a or columns of b, from `line` on, of TILE_K elements along k. */
+template <int ACROSS, int LINES, class PLACE>
 __device__ __forceinline__ void load_lines(bool shared, uint32_t to, const CUtensorMap *map,
-                                           int line, int k, uint32_t barrier)
+                                           int line, int k, PLACE place, uint32_t barrier)
 {
     const int pieces = ACROSS ? LINES / 64 : 1;
 #pragma unroll
     for (int i = 0; i < pieces; i++) {
         const int x = ACROSS ? line + 64 * i : k, y = ACROSS ? k : line;
-        if (shared)
-            load_tile_to((1 << CLUSTER) - 1, to + i * BLOCK, map, x, y, barrier);
-        else
-            load_tile(to + i * BLOCK, map, x, y, barrier);
+        load_box(shared, to + i * BLOCK, map, x, y, place, barrier);
     }
 }
 
 /* What one thread of the block does: the copies. */
-template <int A_ACROSS, int B_ACROSS>
-__device__ __forceinline__ void copy_operands(const product &p, const product_memory &m)
+template <int A_ACROSS, int B_ACROSS, class PRODUCT>
+__device__ __forceinline__ void copy_operands(const PRODUCT &p, const product_memory &m)
 {
     const int block = cluster_rank();
     ring r = {0, 0};
-    for_tiles(p, [&](tile_place place) {
+    for_tiles(p, [&](auto place) {
         const int row = (place.row * CLUSTER + block) * TILE_M;
         const int column = place.column * TILE_N + block * SHARE;
         for (int k = 0; k < p.steps; k++) {
             const uint32_t full = m.full + 8 * r.stage;
             wait_barrier(m.empty + 8 * r.stage, r.phase ^ 1);
             arrive_and_expect(full, STAGE);
-            load_lines<A_ACROSS, TILE_M>(false, m.a(r.stage), &p.a, row, k * TILE_K, full);
+            load_lines<A_ACROSS, TILE_M>(false, m.a(r.stage), &p.a, row, k * TILE_K, place, full);
             load_lines<B_ACROSS, SHARE>(true, m.b(r.stage) + block * (SHARE * TILE_K * 2), &p.b,
-                                        column, k * TILE_K, full);
+                                        column, k * TILE_K, place, full);
             r.step();
         }
     });

@@ -110,12 +110,41 @@ __device__ __forceinline__ void load_tile_to(uint16_t blocks, uint32_t to, const
                  : "memory");
 }
 
+/* The same of three dimensions. */
+__device__ __forceinline__ void load_tile(uint32_t to, const CUtensorMap *map, int x, int y, int z,
+                                          uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+                 : "memory");
+}
+
+__device__ __forceinline__ void load_tile_to(uint16_t blocks, uint32_t to, const CUtensorMap *map,
+                                             int x, int y, int z, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(blocks)
+                 : "memory");
+}
+
 /* What lies outside is not written. */
 __device__ __forceinline__ void store_tile(const CUtensorMap *map, int x, int y, uint32_t from)
 {
     asm volatile(
         "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
         "r"(x), "r"(y), "r"(from)
+        : "memory");
+}
+
+__device__ __forceinline__ void store_tile(const CUtensorMap *map, int x, int y, int z,
+                                           uint32_t from)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
+            map),
+        "r"(x), "r"(y), "r"(z), "r"(from)
         : "memory");
 }
 
@@ -161,6 +190,15 @@ __device__ __forceinline__ void store_matrices(uint32_t to, uint32_t a, uint32_t
                                                uint32_t d)
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                 "r"(a), "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+
+/* The same, rows and columns of each matrix exchanged. */
+__device__ __forceinline__ void store_transposed(uint32_t to, uint32_t a, uint32_t b, uint32_t c,
+                                                 uint32_t d)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
                  "r"(a), "r"(b), "r"(c), "r"(d)
                  : "memory");
 }

@@ -130,7 +130,7 @@ static tg_status run_newton_schulz(tg_ctx *ctx, const tg_newton_schulz_args *arg
  * fill a device. */
 static int64_t matrices_together(const tg_muon_args *args)
 {
-    enum { HOST = 1 << 24, DEVICE = 1 << 26 }; /* elements */
+    enum { HOST = 1 << 24, DEVICE = 1 << 28 }; /* elements */
     const int64_t n = muon_rows(args->param) * muon_columns(args->param);
     const int64_t most = (on_host(args->param) ? HOST : DEVICE) / n;
     return smaller(muon_matrices(args->param), most > 0 ? most : 1);
