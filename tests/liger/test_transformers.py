@@ -26,10 +26,15 @@ def tokens(device="cpu"):
     return torch.randint(SIZES["vocab_size"], (2, 48), generator=torch.Generator().manual_seed(7)).to(device)
 
 
-def loss_and_gradients(model, ids):
-    loss = model(input_ids=ids, labels=ids).loss
+def loss_and_gradients_of(model, call):
+    model.zero_grad()
+    loss = model(**call).loss
     loss.backward()
     return {"loss": loss.detach(), **{name: p.grad for name, p in model.named_parameters() if p.grad is not None}}
+
+
+def loss_and_gradients(model, ids):
+    return loss_and_gradients_of(model, {"input_ids": ids, "labels": ids})
 
 
 def same(found, expected, tolerance=1e-5):

@@ -242,7 +242,7 @@ def test_copies_are_patched(name):
 def test_options_are_those_of_the_last_call():
     plain = make("llama")
     model = tigon.transformers.apply_to(copy.deepcopy(plain), attention=True, linear=True)
-    tigon.transformers.apply_to(model, rms_norm=False, rope=False, mlp=False, fused_linear_cross_entropy=False)
+    tigon.transformers.apply_to(model, rms_norm=False, rope=False, mlp=False, fused_linear_cross_entropy=False, attention=False)
     assert not runs_tigon(model)
     assert [type(m) for m in model.modules()] == [type(m) for m in plain.modules()]
 

@@ -98,8 +98,13 @@ PyObject *contexts_release(PyObject *module, PyObject *args);
 
 /* The functions of all operators, a dict by name. */
 PyObject *operators_new(PyObject *module);
+
+/* ---- question.c ---- */
+
 /* The shapes of outputs, where tensors are told by their shapes. */
 PyObject *operators_output_shapes(PyObject *module, PyObject *args);
+/* Does an implementation take tensors of such types and shapes on a device? */
+PyObject *operators_takes(PyObject *module, PyObject *args);
 
 /* ---- arguments.c ---- */
 

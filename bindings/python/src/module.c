@@ -152,6 +152,9 @@ static PyMethodDef functions[] = {
     {"schema", schema, METH_NOARGS, "Operators by name: a list of their arguments, each a dict."},
     {"output_shapes", operators_output_shapes, METH_VARARGS,
      "output_shapes(operator, shapes by name, options by name, names of outputs): shapes by name."},
+    {"takes", operators_takes, METH_VARARGS,
+     "takes(operator, device type, card, types by name, shapes by name, options by name): does an "
+     "implementation take such a call there?"},
     {"set_allocator", operators_set_allocator, METH_O,
      "Sets the function that makes outputs which a call does not give."},
     {"set_device_allocator", contexts_set_allocator, METH_VARARGS,

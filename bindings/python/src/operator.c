@@ -148,61 +148,6 @@ static int add_operator(PyObject *dict, PyObject *module_name, int id)
     return status;
 }
 
-/* A tensor of that shape, without data, and its sizes. */
-static int take_shape(call *c, int i, PyObject *shape, int64_t *sizes)
-{
-    const Py_ssize_t ndim = PyTuple_Check(shape) ? PyTuple_Size(shape) : TG_MAX_NDIM + 1;
-    if (ndim > TG_MAX_NDIM) {
-        PyErr_Format(PyExc_ValueError, "%s: %s has more than %d dimensions", c->op->info->name,
-                     c->op->info->args[i].name, TG_MAX_NDIM);
-        return -1;
-    }
-    for (Py_ssize_t k = 0; k < ndim; k++)
-        sizes[k] = PyLong_AsLongLong(PyTuple_GetItem(shape, k));
-    c->views[i] = tg_tensor_of(NULL, TG_F32, (int)ndim, sizes);
-    const tg_tensor *view = &c->views[i];
-    memcpy(&c->slots[i], &view, sizeof view);
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-/* output_shapes(operator, shapes by name, options by name, names of outputs) -> shapes by name */
-PyObject *operators_output_shapes(PyObject *module, PyObject *args)
-{
-    (void)module;
-    const char *name;
-    PyObject *shapes, *options, *names;
-    if (!PyArg_ParseTuple(args, "sOOO", &name, &shapes, &options, &names))
-        return NULL;
-    const int id = tg_op_by_name(name);
-    if (id < 0)
-        return PyErr_Format(PyExc_LookupError, "there is no operator %s", name);
-    int64_t sizes[MOST_ARGS][TG_MAX_NDIM];
-    operator op = {.id = id, .info = tg_op_at(id)};
-    call c = {.op = &op};
-    PyObject *made = PyDict_New();
-    int wrong = !made;
-    for (int i = 0; !wrong && i < op.info->nargs; i++) {
-        const tg_arg_info *arg = &op.info->args[i];
-        PyObject *value = PyMapping_GetItemString(is_option(arg) ? options : shapes, arg->name);
-        PyErr_Clear(); /* (it is not given) */
-        if (value && value != Py_None)
-            wrong = is_option(arg) ? option_of(name, arg, value, &c.slots[i]) != 0
-                                   : take_shape(&c, i, value, sizes[i]) != 0;
-        Py_XDECREF(value);
-    }
-    for (int i = 0; !wrong && i < op.info->nargs; i++) {
-        PyObject *key = PyUnicode_FromString(op.info->args[i].name);
-        PyObject *shape = NULL;
-        if (key && PySequence_Contains(names, key) == 1)
-            wrong = !(shape = shape_of(&c, i)) || PyDict_SetItem(made, key, shape) != 0;
-        Py_XDECREF(key);
-        Py_XDECREF(shape);
-    }
-    if (wrong)
-        Py_CLEAR(made);
-    return made;
-}
-
 PyObject *operators_new(PyObject *module)
 {
     (void)module;

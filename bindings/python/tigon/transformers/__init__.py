@@ -3,7 +3,8 @@
     model = tigon.transformers.AutoTigonModelForCausalLM.from_pretrained(path)
     tigon.transformers.apply_to(model)      # of a model that is there already
 
-Of that model alone, RMSNorm, rotary embeddings, the feed-forward blocks and, in training, the last layer with its loss run on Tigon.
+Of that model alone, RMSNorm, rotary embeddings, attention, the feed-forward blocks and, in training, the last layer with its loss run on
+Tigon.
 """
 import warnings
 from typing import TypeVar
@@ -15,6 +16,7 @@ MODEL_TYPES = (
     "gemma",
     "gemma2",
     "gemma3_text",
+    "gpt_oss",
     "llama",
     "mistral",
     "mixtral",
@@ -66,22 +68,24 @@ def _patch_modules(base, options):
 
 
 def _use_attention(model, use):
-    """PyTorch's fused attention, which takes what is not Tigon's, has no softcap: models with one keep what they have."""
-    if use and not getattr(model.config, "attn_logit_softcapping", None):
+    """Another implementation than PyTorch's was asked for by name, and stays."""
+    current = model.config._attn_implementation
+    if use and current in ("sdpa", "eager") and not model.config.output_attentions:
         model.set_attn_implementation("tigon")
-    elif not use and model.config._attn_implementation == "tigon":
-        model.set_attn_implementation("sdpa")
+    elif not use and current == "tigon":
+        model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
 
 
 def apply_to(
     model: Model, rms_norm: bool = True, rope: bool = True, mlp: bool = True, fused_linear_cross_entropy: bool = True,
-    attention: bool = False, linear: bool = False,
+    attention: bool = True, linear: bool = False,
 ) -> Model:
     """Puts Tigon's operators into this model, and returns it. Parameters and their names stay as they are. PEFT's model around one is taken
     too, before adapters or after.
 
     Where a model is training and is given labels it returns the loss without logits, with fused_linear_cross_entropy. `attention`:
-    causal attention without a mask, dropout or softcap by flash_attention, any other by PyTorch as before. `linear`: products of nn.Linear
+    flash_attention with padding, packed sequences, windows, soft caps, sinks and caches, in place of PyTorch's attention, not of another that
+    was asked for by name; what the library has not on a device, and dropout, are PyTorch's as before. `linear`: products of nn.Linear
     without bias by gemm, which on a card takes what is fastest there for these sizes once it has tried; for batches of one shape.
     Modules with hooks, adapters, parametrisations or weights elsewhere are called as they are, whenever those came.
     """

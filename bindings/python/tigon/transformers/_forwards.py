@@ -8,7 +8,6 @@ import inspect
 import torch
 from torch import nn
 from transformers.activations import ACT2CLS
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 import tigon.torch
 from tigon._once import differentiable_once
@@ -24,7 +23,7 @@ for _name in ("rms_norm", "swiglu", "geglu"):
 
 
 class Norm:
-    """RMSNorm: Llama's, or with an offset of 1 Gemma's."""
+    """RMSNorm: Llama's, GPT-OSS's, or with an offset of 1 Gemma's."""
 
     def __init__(self, casting_mode, offset=0.0):
         self.options = {"casting_mode": casting_mode, "offset": offset}
@@ -40,7 +39,7 @@ class Norm:
             weight = module.weight  # once: it may be computed
             if not takes(x, weight):
                 return None
-            if not self.options["offset"]:  # Gemma's gives the type of x
+            if self.options["casting_mode"] != "gemma":  # which gives the type of x
                 x, _ = promoted(x, weight)
             return rms_norm(x, weight, **self._options(module))
 
@@ -247,20 +246,3 @@ def experts(cls):
         return LigerFusedMoEFunction.apply(hidden_states, gate_up, down, top_k_index, top_k_weights)
 
     return replacing(cls.forward, compute)
-
-
-@functools.wraps(sdpa_attention_forward)
-def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, position_bias=None, **kwargs):
-    """Causal attention without a mask, dropout, bias or softcap; anything else is PyTorch's."""
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    special = attention_mask is not None or position_bias is not None or dropout or kwargs.get("softcap") or not causal
-    n, length = query.shape[2], key.shape[2]
-    alike = query.shape[-1] == value.shape[-1] and query.dtype == key.dtype == value.dtype and takes(query, key, value)
-    if special or n > length or not alike:
-        more = {"is_causal": is_causal, "position_bias": position_bias}
-        more = {name: value for name, value in more.items() if value is not None}
-        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **more, **kwargs)
-    if 1 < n < length:  # the places of a static cache behind those that are filled
-        key, value = key[:, :, :n], value[:, :, :n]
-    heads_last = (x.transpose(1, 2) for x in (query, key, value))
-    return tigon.torch.flash_attention(*heads_last, scale=scaling, causal=True), None

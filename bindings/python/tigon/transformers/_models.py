@@ -4,12 +4,12 @@ import inspect
 import torch
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import sdpa_mask
 
-from tigon.transformers import _forwards, _loss, _rotary
+from tigon.transformers import _attention, _forwards, _loss, _masks, _rotary
 from tigon.transformers._classes import patch
 
 LLAMA, GEMMA = _forwards.Norm("llama"), _forwards.Norm("gemma", offset=1.0)
+GPT_OSS = _forwards.Norm("gemma")
 
 # The folder of transformers.models that a class is from: the RMSNorm there.
 NORMS = {
@@ -24,6 +24,7 @@ NORMS = {
     "gemma": GEMMA,
     "gemma2": GEMMA,
     "gemma3": GEMMA,
+    "gpt_oss": GPT_OSS,
 }
 
 LAYER = {"input_layernorm", "self_attn", "post_attention_layernorm", "mlp"}
@@ -31,8 +32,8 @@ GATED_MLP = {"gate_proj", "up_proj", "act_fn", "down_proj"}
 PACKED_MLP = {"gate_up_proj", "chunk", "activation_fn", "down_proj"}
 EXPERTS = {"gate_up_proj", "act_fn", "down_proj", "num_experts", "index_add_"}
 
-AttentionInterface.register("tigon", _forwards.attention)
-AttentionMaskInterface.register("tigon", sdpa_mask)
+AttentionInterface.register("tigon", _attention.attention)
+AttentionMaskInterface.register("tigon", _masks.make)
 
 
 def _folder(forward):
@@ -46,8 +47,9 @@ def _of_model(cls, forward, folder):
     names, norm = set(forward.__code__.co_names), NORMS[folder]
     if cls.__name__.endswith("RMSNorm"):
         return "rms_norm", norm.forward
-    # Some layers have more norms, factors or dropout; those of old releases return a tuple, which they gather in `outputs`.
-    if names == LAYER and "outputs" not in forward.__code__.co_varnames:
+    # Some layers have more norms, factors or dropout; those of old releases return a tuple, which they gather in `outputs`, and the
+    # feed-forward block of GPT-OSS returns one.
+    if names == LAYER and "outputs" not in forward.__code__.co_varnames and norm is not GPT_OSS:
         return "rms_norm", norm.of_layer
     if _rotary.NAME in names and _rotary.can_replace(cls.forward):
         return "rope", _rotary.attention_forward

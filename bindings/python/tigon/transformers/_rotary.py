@@ -36,13 +36,16 @@ def _cells_of(forward):
 
 
 def can_replace(forward):
-    """Does it call the function of its own module, and do its decorators hold it in a place that a copy of them can fill?"""
+    """Does it call the function of its own module, of tables as wide as a head's turned part, and do its decorators hold it in a place that
+    a copy of them can fill?"""
     while hasattr(forward, "__wrapped__"):
         if not isinstance(forward, types.FunctionType) or not any(_cells_of(forward)[1]):
             return False
         forward = forward.__wrapped__
     function = forward.__globals__.get(NAME)
-    return isinstance(function, types.FunctionType) and function.__module__ == forward.__globals__["__name__"]
+    if not isinstance(function, types.FunctionType) or function.__module__ != forward.__globals__["__name__"]:
+        return False
+    return "rotate_half" in inspect.unwrap(function).__code__.co_names
 
 
 def _copy(function, code, closure):
