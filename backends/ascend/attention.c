@@ -55,7 +55,13 @@ attention_problem attention_of(const attention_given *a)
         .dilation = 1,
         .positions = queries,
         .scale = attention_scale(a->scale, a->q->shape[3]),
+        .bias = ascend_memory_of(a->bias),
+        .bias_type = a->bias ? ascend_any(a->bias) : 0,
+        .bias_batch = a->bias ? tg_stride(a->bias, 0) : 0,
+        .bias_head = a->bias ? tg_stride(a->bias, 1) : 0,
+        .bias_row = a->bias ? tg_stride(a->bias, 2) : 0,
         .softcap = a->softcap,
+        .sinks = a->sinks,
     };
 }
 
@@ -74,13 +80,26 @@ static int takes_softcap(const attention_given *a)
 
 int attention_accepts(const attention_given *a)
 {
-    return attention_takes(a->q) && attention_takes(a->v) && takes_softcap(a) && !a->bias &&
-           !a->sinks && a->dropout == 0;
+    return attention_takes(a->q) && attention_takes(a->v) && takes_softcap(a) && a->dropout == 0;
 }
 
 int attention_changes(const attention_problem *p)
 {
-    return p->softcap != 0;
+    return p->bias.at ? FLASH_CHANGES : p->softcap != 0 ? FLASH_CHANGES - FLASH_CAP : 0;
+}
+
+tg_status attention_sinks(tg_ctx *ctx, const attention_problem *p, ascend_memory *sinks)
+{
+    *sinks = ascend_memory_of(p->sinks);
+    if (!p->sinks || tg_type_of(p->sinks) == TG_F32)
+        return TG_OK;
+    const size_t bytes = (size_t)p->sinks->shape[0] * sizeof(float);
+    void *memory;
+    ASCEND_TRY(ascend_scratch(ctx, bytes, &memory));
+    tg_tensor wide = tg_tensor_of(memory, TG_F32, 1, p->sinks->shape);
+    wide.device = p->sinks->device;
+    *sinks = (ascend_memory){memory, bytes};
+    return ascend_convert(ctx, p->sinks, &wide);
 }
 
 int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys, int64_t most)

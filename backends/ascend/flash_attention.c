@@ -6,26 +6,23 @@ ASCEND_MIX_KERNEL(flash_attention_forward, FLASH_ATTENTION_FORWARD);
 
 static const tg_ub_buffer small_buffers[] = {FLASH_ATTENTION_FORWARD_SMALL(ASCEND_BUFFER_OF)};
 
-/* With fewer queries where UB is small; with what changes scores before the softmax, its last
- * buffers. */
-enum { SMALL = 1, CHANGES = 2, KERNELS = 4 };
-#define SMALL_BUFFERS_BUT(last) \
-    .nbuffers = ASCEND_COUNT(small_buffers) - (last), .buffers = small_buffers
+/* What is done to scores before the softmax needs the last buffers, the cap without the very last;
+ * where UB is small there are fewer queries. */
+#define OF_ROWS(title, last)                                                        \
+    {.name = "flash_attention_forward" title,                                       \
+     ASCEND_BUFFERS_BUT(flash_attention_forward, last),                             \
+     .column_multiple = ATTENTION_LANES},                                           \
+    {                                                                               \
+        .name = "flash_attention_forward" title ".small",                           \
+        .nbuffers = ASCEND_COUNT(small_buffers) - (last), .buffers = small_buffers, \
+        .column_multiple = ATTENTION_LANES                                          \
+    }
 
 ASCEND_KERNELS(flash_attention) = {
-    {.name = "flash_attention_forward",
-     ASCEND_BUFFERS_BUT(flash_attention_forward, FLASH_CHANGES),
-     .column_multiple = ATTENTION_LANES},
-    [SMALL] = {.name = "flash_attention_forward.small",
-               SMALL_BUFFERS_BUT(FLASH_CHANGES),
-               .column_multiple = ATTENTION_LANES},
-    [CHANGES] = {.name = "flash_attention_forward.changes",
-                 ASCEND_BUFFERS(flash_attention_forward),
-                 .column_multiple = ATTENTION_LANES},
-    [CHANGES + SMALL] = {.name = "flash_attention_forward.changes.small",
-                         SMALL_BUFFERS_BUT(0),
-                         .column_multiple = ATTENTION_LANES},
-    [KERNELS] = {0},
+    OF_ROWS("", FLASH_CHANGES),
+    OF_ROWS(".cap", FLASH_CAP),
+    OF_ROWS(".bias", 0),
+    {0},
 };
 
 ASCEND_OPERATOR_IF(flash_attention_forward, TG_TAKES_FLOATS);
@@ -46,12 +43,14 @@ static int64_t most_keys(int64_t keys)
 static tg_status choose(ascend_plan *plan, const attention_problem *p, int64_t *half)
 {
     const int64_t rows[] = {FLASH_ROWS, FLASH_SMALL_ROWS};
-    const int changes = attention_changes(p) ? CHANGES : 0;
+    const int changes = attention_changes(p);
+    const tg_ub_kernel *const ub = &ascend_ub_flash_attention[changes == FLASH_CHANGES ? 4
+                                                              : changes                ? 2
+                                                                                       : 0];
     for (int i = 0; i < 2; i++) {
         *half = attention_half(p->e, rows[i]);
         const int64_t seen = 2 * *half + p->hi - p->lo, keys = seen < p->keys ? seen : p->keys;
-        ASCEND_TRY(ascend_begin(plan, &ascend_ub_flash_attention[changes + i], p->where, *half,
-                                keys, tg_type_of(p->where), 0));
+        ASCEND_TRY(ascend_begin(plan, &ub[i], p->where, *half, keys, tg_type_of(p->where), 0));
         if (attention_choose(plan, *half, attention_up(p->e, ATTENTION_LANES), keys,
                              most_keys(keys)))
             return TG_OK;
@@ -104,10 +103,12 @@ tg_status attention_forward(tg_ctx *ctx, const attention_problem *p)
     const int64_t size = (int64_t)tg_type_size(tg_type_of(p->where));
     int64_t half;
     ascend_plan plan;
+    ascend_memory sinks;
     void *memory;
     if (p->batches * p->heads * p->queries == 0)
         return TG_OK;
     ASCEND_TRY(choose(&plan, p, &half));
+    ASCEND_TRY(attention_sinks(ctx, p, &sinks));
     const int64_t elements = 2 * half * plan.layout.tile_columns;
     const int64_t slot = 4 * elements + 8 * half * pitch + elements * size;
     const int64_t block = attention_up(FLASH_SLOTS * slot, ATTENTION_LINE);
@@ -119,7 +120,7 @@ tg_status attention_forward(tg_ctx *ctx, const attention_problem *p)
     const ascend_memory work = {memory, (size_t)(plan.layout.blocks * block)};
     return ASCEND_LAUNCH(ctx, &plan, flash_attention_forward, ATTENTION_GIVE(q, p->q),
                          ATTENTION_GIVE(k, p->k), ATTENTION_GIVE(v, p->v), ATTENTION_GIVE(y, p->y),
-                         .lse = &p->lse, .work = &work, ATTENTION_GIVE_OPTIONS(p),
+                         .lse = &p->lse, .work = &work, ATTENTION_GIVE_OPTIONS(p), .sinks = &sinks,
                          .together = together, .work_block = block);
 }
 

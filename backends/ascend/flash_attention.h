@@ -29,10 +29,11 @@ attention_view attention_view_of(const tg_tensor *t, int of_rows, int of_heads);
 typedef struct attention_problem {
     const tg_tensor *where;
     attention_view q, k, v, y, dy, dq, dk, dv;
-    ascend_memory lse, ends_q, ends_k;
+    ascend_memory lse, ends_q, ends_k, bias;
     int64_t batches, heads, key_heads, queries, keys, d, e, lo, hi, phases, dilation, positions;
-    int64_t sequences;
+    int64_t sequences, bias_type, bias_batch, bias_head, bias_row;
     double scale, softcap;
+    const tg_tensor *sinks, *dsinks;
 } attention_problem;
 
 /* scale_: what the softmax multiplies scores by. */
@@ -47,7 +48,9 @@ typedef struct attention_problem {
 #define ATTENTION_GIVE_OPTIONS(p)                                                                 \
     ATTENTION_GIVE_PROBLEM(p, attention_changes(p) ? 1.0 : (p)->scale), ATTENTION_GIVE_PACKED(p), \
         .e = (p)->e, .softcap = (p)->softcap,                                                     \
-        .inner = (p)->softcap != 0 ? 2 * (p)->scale / (p)->softcap : (p)->scale
+        .inner = (p)->softcap != 0 ? 2 * (p)->scale / (p)->softcap : (p)->scale,                  \
+        .bias = &(p)->bias, .bias_type = (p)->bias_type, .bias_batch = (p)->bias_batch,           \
+        .bias_row = (p)->bias_row, .bias_head = (p)->bias_head
 
 /* By the kernels of flash_attention; the backward takes y as well. */
 tg_status attention_forward(tg_ctx *ctx, const attention_problem *p);
@@ -75,8 +78,11 @@ attention_problem attention_of(const attention_given *given);
 int attention_accepts(const attention_given *given);
 int attention_takes(const tg_tensor *t);
 
-/* Whether the vector cores do something to scores before the softmax. */
+/* Whether the vector cores do something to scores before the softmax: how many of the last buffers
+ * of their plan they use then. */
 int attention_changes(const attention_problem *p);
+/* The sinks as f32, in memory of the device; {NULL, 0} if there are none. */
+tg_status attention_sinks(tg_ctx *ctx, const attention_problem *p, ascend_memory *sinks);
 
 int64_t attention_up(int64_t n, int64_t step);   /* rounded up */
 double attention_scale(double scale, int64_t d); /* 0: the default */

@@ -8,8 +8,9 @@
 ASCEND_KERNEL(flash_attention_delta, FLASH_ATTENTION_DELTA);
 ASCEND_MIX_KERNEL(flash_attention_backward, FLASH_ATTENTION_BACKWARD);
 ASCEND_KERNEL(flash_attention_add, FLASH_ATTENTION_ADD);
+ASCEND_KERNEL(flash_attention_sinks, FLASH_ATTENTION_SINKS);
 
-enum { DELTA, BACKWARD, CHANGES, ADD, KERNELS, MOST_FLOATS = 4096 };
+enum { DELTA, BACKWARD, CAP, BIAS, ADD, SINKS, KERNELS, MOST_FLOATS = 4096 };
 
 ASCEND_KERNELS(flash_attention_backward) = {
     [DELTA] = {.name = "flash_attention_backward.delta",
@@ -18,12 +19,18 @@ ASCEND_KERNELS(flash_attention_backward) = {
     [BACKWARD] = {.name = "flash_attention_backward",
                   ASCEND_BUFFERS_BUT(flash_attention_backward, FLASH_CHANGES),
                   .column_multiple = ATTENTION_LANES},
-    [CHANGES] = {.name = "flash_attention_backward.changes",
-                 ASCEND_BUFFERS(flash_attention_backward),
-                 .column_multiple = ATTENTION_LANES},
+    [CAP] = {.name = "flash_attention_backward.cap",
+             ASCEND_BUFFERS_BUT(flash_attention_backward, FLASH_CAP),
+             .column_multiple = ATTENTION_LANES},
+    [BIAS] = {.name = "flash_attention_backward.bias",
+              ASCEND_BUFFERS(flash_attention_backward),
+              .column_multiple = ATTENTION_LANES},
     [ADD] = {.name = "flash_attention_backward.add",
              ASCEND_BUFFERS(flash_attention_add),
              .flat = 1},
+    [SINKS] = {.name = "flash_attention_backward.sinks",
+               ASCEND_BUFFERS(flash_attention_sinks),
+               .flat = 1},
     [KERNELS] = {0},
 };
 
@@ -156,6 +163,12 @@ static tg_status add(tg_ctx *ctx, const problem *p, const ascend_memory *parts,
         .dilation = a->dilation, .of_keys = of_keys, .cores = p->cores, .scale = scale);
 }
 
+static int kernel_of(const attention_problem *a)
+{
+    const int changes = attention_changes(a);
+    return changes == FLASH_CHANGES ? BIAS : changes ? CAP : BACKWARD;
+}
+
 static tg_status multiply(tg_ctx *ctx, const problem *p, const ascend_plan *plan)
 {
     const attention_problem *a = &p->of;
@@ -166,15 +179,35 @@ static tg_status multiply(tg_ctx *ctx, const problem *p, const ascend_plan *plan
         .work_block = (int64_t)p->work.bytes / p->cores);
 }
 
+/* Of all batches, or of none where no query sees a key. */
+static tg_status add_sinks(tg_ctx *ctx, const problem *p, int any)
+{
+    const attention_problem *a = &p->of;
+    ascend_plan plan;
+    ascend_memory sinks;
+    ascend_partial_sums sums;
+    if (!a->dsinks || a->heads == 0)
+        return TG_OK;
+    ASCEND_TRY(attention_sinks(ctx, a, &sinks));
+    ASCEND_TRY(ascend_partials(ctx, 1, a->heads, &sums));
+    ASCEND_TRY(begin_rows(&plan, p, ATTENTION_LANES, SINKS));
+    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, flash_attention_sinks, .sinks = &sinks, .lse = &a->lse,
+                             .delta = &p->delta, .dsinks = &sums.memory,
+                             .batches = any ? a->batches : 0, .heads = a->heads,
+                             ATTENTION_GIVE_PACKED(a), .queries = a->batches ? a->queries : 0,
+                             .all_keys = a->keys, .lo = a->lo, .hi = a->hi));
+    return ascend_sum_partials(ctx, &sums, a->dsinks, 0);
+}
+
 tg_status attention_backward(tg_ctx *ctx, const attention_problem *a)
 {
     problem p = {.of = *a, .half = attention_half(a->d > a->e ? a->d : a->e, FLASH_ROWS)};
     ascend_plan plan;
     if (a->batches * a->heads == 0 || a->queries + a->keys == 0)
-        return TG_OK;
+        return add_sinks(ctx, &p, 0);
     if (a->e == 0) /* no gradient: as if nothing was seen */
         p.of.lo = p.of.hi = -2 * (a->queries + a->keys + 1);
-    ASCEND_TRY(begin(&plan, &p, attention_changes(a) ? CHANGES : BACKWARD));
+    ASCEND_TRY(begin(&plan, &p, kernel_of(a)));
     if (!attention_choose(&plan, p.half, 0, a->keys, ATTENTION_MOST_KEYS))
         return ascend_choose(&plan); /* which says what there is no room for */
     p.tile = plan.layout.tile_columns;
@@ -189,6 +222,7 @@ tg_status attention_backward(tg_ctx *ctx, const attention_problem *a)
         ASCEND_TRY(sum_delta(ctx, &p));
         ASCEND_TRY(multiply(ctx, &p, &plan));
     }
+    ASCEND_TRY(add_sinks(ctx, &p, any));
     ASCEND_TRY(add(ctx, &p, &p.dq, &a->dq, a->d, 0, a->scale));
     ASCEND_TRY(add(ctx, &p, &p.dk, &a->dk, a->d, 1, a->scale));
     return add(ctx, &p, &p.dv, &a->dv, a->e, 1, 1);
@@ -201,5 +235,6 @@ tg_status ascend_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_
     p.dq = attention_view_of(args->dq, 1, 2);
     p.dk = attention_view_of(args->dk, 1, 2);
     p.dv = attention_view_of(args->dv, 1, 2);
+    p.dsinks = args->dsinks;
     return attention_backward(ctx, &p);
 }

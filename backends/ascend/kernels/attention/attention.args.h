@@ -34,13 +34,16 @@
     X(MEMORY, ends_k, int64_t) \
     X(I64, sequences)
 
-/* e: the width of values. Where softcap is not 0, scores are capped before all else, and inner is
- * what they are multiplied by first; scale is 1. */
-#define FLASH_OPTIONS(X) \
-    FLASH_PACKED(X)      \
-    X(I64, e)            \
-    X(F32, softcap)      \
-    X(F32, inner)
+/* e: the width of values. Where scores are capped or have a bias, `inner` is what they are
+ * multiplied by first, and scale is 1. bias: of bias_type as asc_any.args.h has it, or absent. */
+#define FLASH_OPTIONS(X)  \
+    FLASH_PACKED(X)       \
+    X(I64, e)             \
+    X(F32, softcap)       \
+    X(F32, inner)         \
+    X(MEMORY, bias, char) \
+    X(I64, bias_type)     \
+    ATTENTION_STRIDES(X, bias)
 
 /* What every forward is given: its tensors, of which lse may be absent, memory to work in, how the
  * work is shared out, and the problem. */

@@ -4,11 +4,13 @@
 
 #include "attention.args.h"
 
-/* What the vector cores need where they change scores before the softmax: the last buffers. */
+/* What the vector cores need where they change scores before the softmax: the last buffers, of
+ * which a cap alone has no use for the last. */
 #define FLASH_CHANGES_OF_SCORES(X)                 \
     X(BUFFER, slope, .bytes = 4, .to = TG_UB_LAST) \
-    X(BUFFER, spare, .bytes = 4, .to = TG_UB_LAST)
-enum { FLASH_CHANGES = 2 };
+    X(BUFFER, spare, .bytes = 4, .to = TG_UB_LAST) \
+    X(BUFFER, bias, .bytes = 4, .to = TG_UB_LAST, .copies = 2)
+enum { FLASH_CAP = 1, FLASH_CHANGES = 3 };
 
 /* A vector core has so many rows at most, with so many floats of sums for each; less in a small UB.
  * FLASH_PIECE: bytes of sums that come in at a time. FLASH_AHEAD: tiles that the cube core is
@@ -27,12 +29,14 @@ enum {
  * may be absent. A task is 2 `core_rows` rows of one batch, of which a vector core has half: of so
  * many queries `together` heads each, which read the same head of k and v. Keys come in tiles of
  * `keys`. work: of each block FLASH_SLOTS of scores, f32, of their exponentials, and of sums whose
- * rows are `pitch` long; rows of the others are `keys` long. negative: scale is -scale. */
+ * rows are `pitch` long; rows of the others are `keys` long. negative: scale is -scale.
+ * sinks: a number a head, or absent. */
 #define FLASH_ATTENTION_FORWARD(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_ROWS)
 #define FLASH_ATTENTION_FORWARD_SMALL(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_SMALL_ROWS)
 #define FLASH_ATTENTION_FORWARD_OF(X, ROWS)                                                   \
     ATTENTION_FORWARD(X)                                                                      \
     FLASH_OPTIONS(X)                                                                          \
+    X(MEMORY, sinks, float)                                                                   \
     X(I64, together)                                                                          \
     X(I64, work_block)                                                                        \
     X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                                   \
@@ -54,6 +58,7 @@ enum {
     X(BUFFER, fall, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                \
     X(BUFFER, down, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                \
     X(BUFFER, log, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST, .copies = 2)   \
+    X(BUFFER, sink, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                \
     FLASH_CHANGES_OF_SCORES(X)
 
 #endif

@@ -92,4 +92,24 @@ enum { FLASH_TILES = 4 };
     X(BUFFER, sum, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                \
     X(BUFFER, to, .to = TG_UB_LAST, .copies = 2)
 
+/* dsinks [heads] = - the sum of exp(sinks - lse) delta of queries that see a key, `tile_floats` of
+ * them at a time. */
+#define FLASH_ATTENTION_SINKS(X)                                                        \
+    X(MEMORY, sinks, float)                                                             \
+    X(MEMORY, lse, float)                                                               \
+    X(MEMORY, delta, float)                                                             \
+    X(MEMORY, dsinks, float)                                                            \
+    X(GRID, one, floats, tile_row, tile_floats)                                         \
+    X(I64, batches)                                                                     \
+    X(I64, heads)                                                                       \
+    FLASH_PACKED(X)                                                                     \
+    X(I64, queries)                                                                     \
+    X(I64, all_keys)                                                                    \
+    X(I64, lo)                                                                          \
+    X(I64, hi)                                                                          \
+    X(BUFFER, lse, .bytes = 4, .to = TG_UB_LAST, .copies = 2, .bank = TG_UB_BANK_HIGH)  \
+    X(BUFFER, delta, .bytes = 4, .to = TG_UB_LAST, .copies = 2, .bank = TG_UB_BANK_LOW) \
+    X(BUFFER, sum, .bytes = 4, .to = TG_UB_LAST)                                        \
+    X(BUFFER, result, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2)
+
 #endif

@@ -5,7 +5,7 @@
 #define FLASH_UB ASC_NAME(flash_ub)
 typedef struct FLASH_UB {
     int64_t s_at, ds_at, p_at, dp_at, lse_at, delta_at, values_at, shift_at, less_at, factor_at;
-    int64_t slope_at, spare_at;
+    int64_t slope_at, spare_at, bias_at;
     int slot;
 } FLASH_UB;
 
@@ -13,7 +13,7 @@ typedef struct FLASH_UB {
 typedef struct ASC_NAME(flash_rows) {
     __gm__ float *s, *ds, *lse, *delta;
     __gm__ ASC_T *p, *dp;
-    int64_t rows, n, width;
+    int64_t rows, n, width, batch, query, head, key;
     flash_band band;
 } ASC_NAME(flash_rows);
 
@@ -25,6 +25,9 @@ static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, cons
     ASC_MAY_FILL(slot);
     if (f->d)
         flash_scores_in(f, ASC_UB(float, u->s_at, slot), r->s + row * f->tile, rows, r->n);
+    if (f->bias)
+        flash_bias_in(f, asc_place(u->bias_at, slot), r->batch, r->query, r->head, r->key, row,
+                      rows, r->n);
     flash_scores_in(f, ASC_UB(float, u->ds_at, slot), r->ds + row * f->tile, rows, r->n);
     flash_values_in(asc_place(u->lse_at, slot), r->lse + row * f->dilation, rows, f->dilation);
     flash_values_in(asc_place(u->delta_at, slot), r->delta + row, rows, 1);
@@ -51,7 +54,11 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
         asc_duplicate(s, 0.0f, n);
         ASC_THEN();
     }
-    flash_change(f, s, slope, ASC_UB(float, u->spare_at, 0), rows, width, r->n, 1);
+    if (flash_changes(f)) {
+        const flash_change c = {slope, ASC_UB(float, u->spare_at, 0),
+                                asc_place(u->bias_at, u->slot)};
+        flash_change_rows(f, &c, s, rows, width, r->n, 1);
+    }
     FLASH_ALL_LANES();
     __ubuf__ float *lse = flash_values(ASC_UB(float, u->values_at, 0),
                                        ASC_UB(float, u->lse_at, u->slot), rows, f->dilation);
@@ -140,6 +147,10 @@ static inline __aicore__ ASC_NAME(flash_rows)
     r.n = seen.end - seen.first;
     r.rows = r.n == 0 ? 0 : first ? rows - upper : upper;
     r.width = asc_round_up(r.n, ASC_LANES);
+    r.batch = s->batch;
+    r.query = s->row + in_unit;
+    r.head = s->head;
+    r.key = s->key + seen.first;
     r.band = flash_band_of(f, &s->of.of, s->row, in_unit, s->key + seen.first);
     return r;
 }
@@ -150,6 +161,8 @@ static inline __aicore__ void ASC_NAME(flash_weigh_all)(const flash_problem *f,
                                                         __gm__ float *delta)
 {
     flash_step here = flash_start(f, units);
+    for (int i = 0; i < 2 && f->bias; i++)
+        asc_duplicate(ASC_UB(float, u->bias_at, i), 0.0f, (uint32_t)(f->group * f->tile));
     asc_pipeline_begin();
     asc_duplicate(ASC_UB(float, u->factor_at, 0), f->scale, 8);
     asc_duplicate(ASC_UB(float, u->values_at, 0), 0.0f, (uint32_t)asc_round_up(f->group, 8));

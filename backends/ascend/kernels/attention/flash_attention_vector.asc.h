@@ -5,17 +5,24 @@
 #define FLASH_UB ASC_NAME(flash_ub)
 typedef struct FLASH_UB {
     int64_t s_at, p_at, folded_at, piece_at, sums_at, lanes_at, fading_at, total_at, shift_at;
-    int64_t factor_at, max_at, top_at, fall_at, down_at, log_at, slope_at, spare_at;
+    int64_t factor_at, max_at, top_at, fall_at, down_at, log_at, sink_at;
+    int64_t slope_at, spare_at, bias_at;
     int s, p, piece, step;
 } FLASH_UB;
 
-/* `rows` rows of scores come in, of n each. */
+/* Of this core's rows those from `row` on come in, up to a group, of scores and of the bias. */
 static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, const FLASH_UB *u,
-                                                    int s, __gm__ float *from, int64_t rows,
-                                                    int64_t n)
+                                                    int s, const flash_place *p,
+                                                    __gm__ float *scores, int64_t row)
 {
+    int64_t first;
+    const int64_t rows = asc_min_of(f->group, flash_rows_of(p, &first) - row);
     ASC_MAY_FILL(s);
-    flash_scores_in(f, ASC_UB(float, u->s_at, s), from, rows, n);
+    if (f->d)
+        flash_scores_in(f, ASC_UB(float, u->s_at, s), scores + row * f->tile, rows, p->n);
+    if (f->bias)
+        flash_bias_in(f, asc_place(u->bias_at, s), p->batch, p->row, p->head, p->at, first + row,
+                      rows, p->n);
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, s);
 }
 
@@ -58,8 +65,11 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     if (f->d == 0)
         asc_duplicate(s, 0.0f, n);
     ASC_THEN();
-    flash_change(f, s, ASC_UB(float, u->slope_at, 0), ASC_UB(float, u->spare_at, 0), rows, width,
-                 p->n, 0);
+    if (flash_changes(f)) {
+        const flash_change c = {ASC_UB(float, u->slope_at, 0), ASC_UB(float, u->spare_at, 0),
+                                asc_place(u->bias_at, u->s)};
+        flash_change_rows(f, &c, s, rows, width, p->n, 0);
+    }
     FLASH_ALL_LANES();
     if (flash_is_masked(band, rows, p->n, width))
         flash_mask(s, rows, width, band, p->n, f->negative ? -FLASH_NOTHING : FLASH_NOTHING);
@@ -87,10 +97,59 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     ASC_HAS_WRITTEN(u->p);
 }
 
+/* The sink of each of this core's rows, from row `first` of the task on. */
+static inline __aicore__ void ASC_NAME(flash_sinks)(const flash_problem *f, const FLASH_UB *u,
+                                                    const flash_place *p, int64_t first,
+                                                    int64_t rows, __gm__ float *sinks)
+{
+    __ubuf__ float *sink = ASC_UB(float, u->sink_at, 0);
+    if (f->together == 1) {
+        asc_duplicate(sink, sinks[p->head], (uint32_t)rows);
+        return;
+    }
+    ASC_FENCE(PIPE_V, PIPE_S);
+    for (int64_t r = 0; r < rows; r++)
+        sink[r] = sinks[p->head + (first + r) % f->together];
+    ASC_FENCE(PIPE_S, PIPE_V);
+}
+
+/* Of rows whose exponentials have the sum `sum` relative to the maximum `down`: both with the
+ * sinks; what sums are divided by, in `some`. Rows that see no key are divided by 1. */
+static inline __aicore__ void ASC_NAME(flash_join_sinks)(const flash_problem *f, const FLASH_UB *u,
+                                                         const flash_place *p, int64_t first,
+                                                         int64_t rows)
+{
+    __ubuf__ float *sum = ASC_UB(float, u->top_at, 0), *some = ASC_UB(float, u->fall_at, 0);
+    __ubuf__ float *down = ASC_UB(float, u->down_at, 0), *sink = ASC_UB(float, u->sink_at, 0);
+    __ubuf__ float *top = ASC_UB(float, u->max_at, 0), *beside = ASC_UB(float, u->shift_at, 0);
+    const flash_sequence seeing = flash_seeing(p->of);
+    const int64_t blind = asc_min_of((seeing.query - p->row) * f->together - first, rows);
+    const uint32_t n = (uint32_t)rows;
+    asc_max(top, down, sink, n);
+    asc_sub(beside, sink, down, n);
+    ASC_THEN();
+    asc_exp(beside, beside, n);
+    asc_sub(down, down, top, n);
+    asc_sub(sink, sink, top, n);
+    ASC_THEN();
+    asc_add(some, some, beside, n);
+    asc_exp(down, down, n);
+    asc_exp(sink, sink, n);
+    ASC_THEN();
+    asc_mul(sum, sum, down, n);
+    if (blind > 0)
+        asc_duplicate(some, 1.0f, (uint32_t)blind);
+    ASC_THEN();
+    asc_add(sum, sum, sink, n);
+    asc_copy((__ubuf__ uint32_t *)down, (__ubuf__ uint32_t *)top, n);
+    ASC_THEN();
+}
+
 /* Blocks of the rows' sums, and log(sum) + scale max: blocks, too, where they are no neighbours
  * in lse. */
 static inline __aicore__ void ASC_NAME(flash_total)(const flash_problem *f, const FLASH_UB *u,
-                                                    const flash_place *p, int64_t rows)
+                                                    const flash_place *p, int64_t first,
+                                                    int64_t rows, __gm__ float *sinks)
 {
     const int turn = (int)(p->turn % 2);
     const int apart = flash_groups_of(f, flash_lse_strides(f)).stride != 1;
@@ -103,6 +162,11 @@ static inline __aicore__ void ASC_NAME(flash_total)(const flash_problem *f, cons
     asc_mul_scalar(down, ASC_UB(float, u->max_at, 0), f->scale, n);
     ASC_THEN();
     asc_max_scalar(some, sum, 1e-30f, n);
+    if (sinks) {
+        ASC_NAME(flash_sinks)(f, u, p, first, rows, sinks);
+        ASC_THEN();
+        ASC_NAME(flash_join_sinks)(f, u, p, first, rows);
+    }
     asc_log(log, sum, n);
     ASC_THEN();
     asc_spread(ASC_UB(float, u->total_at, (int)(p->turn % FLASH_SLOTS)), some, rows);
@@ -131,10 +195,11 @@ static inline __aicore__ void ASC_NAME(flash_lse_out)(const flash_problem *f, co
 /* The exponentials of a tile. */
 static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f, FLASH_UB *u,
                                                          const flash_place *p, __gm__ float *scores,
-                                                         __gm__ ASC_T *weights, __gm__ float *lse)
+                                                         __gm__ ASC_T *weights, __gm__ float *lse,
+                                                         __gm__ float *sinks)
 {
     int64_t first;
-    const int64_t rows = flash_rows_of(p, &first), filled = p->n && f->d;
+    const int64_t rows = flash_rows_of(p, &first), filled = p->n && (f->d || f->bias);
     const int64_t size = (int64_t)sizeof(ASC_T), width = asc_round_up(p->n, ASC_LANES);
     scores += first * f->tile;
     weights += first * f->tile;
@@ -143,12 +208,11 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
         asc_duplicate(ASC_UB(float, u->lanes_at, 0), 0.0f, (uint32_t)(f->half * ASC_LANES));
     }
     if (rows && filled)
-        ASC_NAME(flash_bring)(f, u, u->s, scores, asc_min_of(f->group, rows), p->n);
+        ASC_NAME(flash_bring)(f, u, u->s, p, scores, 0);
     for (int64_t row = 0; row < rows; row += f->group) {
         const int64_t now = asc_min_of(f->group, rows - row), next = row + f->group;
         if (next < rows && filled)
-            ASC_NAME(flash_bring)
-        (f, u, 1 - u->s, scores + next * f->tile, asc_min_of(f->group, rows - next), p->n);
+            ASC_NAME(flash_bring)(f, u, 1 - u->s, p, scores, next);
         if (filled)
             ASC_WAIT(PIPE_MTE2, PIPE_V, u->s);
         else
@@ -164,7 +228,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
     if (p->last && rows) {
         const int turn = (int)(p->turn % 2);
         ASC_RING_FLAG(asc_sync_wait, PIPE_MTE3, PIPE_V, 2 + turn);
-        ASC_NAME(flash_total)(f, u, p, rows);
+        ASC_NAME(flash_total)(f, u, p, first, rows, sinks);
         ASC_FENCE(PIPE_V, PIPE_MTE3);
         if (lse)
             ASC_NAME(flash_lse_out)(f, p, asc_place(u->log_at, turn), first, rows, lse);
@@ -268,12 +332,15 @@ static inline __aicore__ void ASC_NAME(flash_clear)(const flash_problem *f, cons
     for (int i = 0; i < 2; i++)
         asc_duplicate(ASC_UB(float, u->piece_at, i), 0.0f, FLASH_PIECE / 4);
     asc_duplicate(ASC_UB(float, u->factor_at, 0), f->scale, 8);
+    for (int i = 0; i < 2 && f->bias; i++)
+        asc_duplicate(ASC_UB(float, u->bias_at, i), 0.0f, (uint32_t)(f->group * f->tile));
     ASC_THEN();
 }
 
 static inline __aicore__ void ASC_NAME(flash_attend)(const flash_problem *f, FLASH_UB *u,
                                                      const FLASH_WORK *w, __gm__ ASC_T *y,
-                                                     flash_strides of_y, __gm__ float *lse)
+                                                     flash_strides of_y, __gm__ float *lse,
+                                                     __gm__ float *sinks)
 {
     flash_place here = flash_first_place(f), ahead = here;
     asc_modes_set();
@@ -284,7 +351,7 @@ static inline __aicore__ void ASC_NAME(flash_attend)(const flash_problem *f, FLA
             u->step = step % FLASH_SLOTS;
             asc_sync_block_wait(PIPE_S, FLASH_SCORED);
             ASC_NAME(flash_weigh_tile)
-            (f, u, &ahead, w->scores[u->step], w->weights[u->step], lse);
+            (f, u, &ahead, w->scores[u->step], w->weights[u->step], lse, sinks);
             asc_sync_block_arrive(PIPE_MTE3, FLASH_WEIGHED);
             flash_go_on(f, &ahead);
         }

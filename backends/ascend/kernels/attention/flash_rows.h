@@ -4,6 +4,7 @@
 #define FLASH_ROWS_H
 
 #include "flash_attention.h"
+#include "shared/asc_any.h"
 #include "shared/asc_cap.h"
 
 /* `rows` rows of scores come in, of n each; in UB they are whole repeats. */
@@ -60,24 +61,60 @@ static inline __aicore__ __ubuf__ float *flash_values(__ubuf__ float *values, __
     return values;
 }
 
-/* What stands in the place of scores that are capped, of which the first n columns count: their
- * slopes are left in `slope` where they are wanted. spare: scratch. */
-static inline __aicore__ void flash_change(const flash_problem *f, __ubuf__ float *s,
-                                           __ubuf__ float *slope, __ubuf__ float *spare,
-                                           int64_t rows, int64_t width, int64_t n, int slopes)
+/* Rows of a task from `row` of them on, of n elements of the bias each from a key on; in UB they
+ * lie like scores. batch, first, head: of the task's first row. */
+static inline __aicore__ void flash_bias_in(const flash_problem *f, uint64_t to, int64_t batch,
+                                            int64_t first, int64_t head, int64_t key, int64_t row,
+                                            int64_t rows, int64_t n)
 {
-    flash_band all;
-    all.from = -rows;
-    all.to = n;
-    all.together = 1;
-    all.before = 0;
-    if (f->softcap == 0.0f)
-        return;
+    const int64_t size = asc_any_size(f->bias_type), pitch = asc_round_up(n, ASC_LANES) * size;
+    const asc_groups in = flash_groups_of(f, f->of_bias);
+    __gm__ char *from = f->bias + (flash_at(f->of_bias, batch, first, head) + key) * size;
+    for (int64_t now; rows > 0; row += now, rows -= now, to += (uint64_t)(now * pitch)) {
+        now = asc_rows_of_group(in, row, rows);
+        asc_copy_rows_in(to, from + asc_row_at(in, row) * size, now, n * size, in.stride * size,
+                         pitch);
+    }
+}
+
+/* Whether scores become others before the softmax. */
+static inline __aicore__ int flash_changes(const flash_problem *f)
+{
+    return f->softcap != 0.0f || f->bias;
+}
+
+/* What a core changes scores with: in UB, scratch of as many f32, of which `slope` keeps those of
+ * the cap, and what has come of the bias. */
+typedef struct flash_change {
+    __ubuf__ float *slope, *spare;
+    uint64_t bias;
+} flash_change;
+
+/* Rows of scores, of which the first n columns count, multiplied, capped and with the bias. */
+static inline __aicore__ void flash_change_rows(const flash_problem *f, const flash_change *c,
+                                                __ubuf__ float *s, int64_t rows, int64_t width,
+                                                int64_t n, int slopes)
+{
+    const uint32_t all = (uint32_t)(rows * width);
+    flash_band columns;
+    columns.from = -rows;
+    columns.to = n;
+    columns.together = 1;
+    columns.before = 0;
     FLASH_ALL_LANES();
     if (n < width)
-        flash_mask(s, rows, width, all, n, 0.0f);
+        flash_mask(s, rows, width, columns, n, 0.0f);
     ASC_THEN();
-    asc_cap(s, slope, spare, s, f->inner, f->softcap, slopes, (uint32_t)(rows * width));
+    if (f->softcap != 0.0f)
+        asc_cap(s, c->slope, c->spare, s, f->inner, f->softcap, slopes, all);
+    else
+        asc_mul_scalar(s, s, f->inner, all);
+    if (!f->bias)
+        return;
+    __ubuf__ float *bias = asc_any_widen(c->spare, c->bias, f->bias_type, all);
+    ASC_THEN();
+    asc_add(s, s, bias, all);
+    ASC_THEN();
 }
 
 /* top[r] = the largest of row r; folded: scratch of 64 floats a row, or 128 where rows are longer

@@ -13,7 +13,10 @@
 typedef struct flash_problem {
     int64_t batches, heads, shared, queries, keys, d, e, lo, hi, phases, dilation, positions;
     int64_t negative, sequences, half, tile, group, pitch, together;
+    int64_t bias_type;
+    flash_strides of_bias;
     __gm__ int64_t *ends_q, *ends_k;
+    __gm__ char *bias;
     float scale, softcap, inner;
 } flash_problem;
 
@@ -59,6 +62,7 @@ static inline __aicore__ asc_groups flash_groups_of(const flash_problem *f, flas
         (f).together = heads_together;          \
         (f).ends_q = (f).ends_k = 0;            \
         (f).scale = asc_f32(scale);             \
+        (f).bias = 0;                           \
         (f).softcap = (f).inner = 0.0f;         \
     } while (0)
 
@@ -78,6 +82,9 @@ static inline __aicore__ asc_groups flash_groups_of(const flash_problem *f, flas
         (f).e = e;                              \
         (f).pitch = asc_round_up(e, ASC_LANES); \
         (f).softcap = asc_f32(softcap);         \
+        (f).bias = bias;                        \
+        (f).bias_type = bias_type;              \
+        (f).of_bias = FLASH_STRIDES(bias);      \
         (f).inner = asc_f32(inner);             \
     } while (0)
 
