@@ -4,6 +4,7 @@
 #define CUDA_FLASH_ATTENTION_ATTEND_HOPPER_CUH
 
 #include "flash_attention_list_hopper.cuh"
+#include "flash_attention_softmax.cuh"
 
 struct flash_forward_jobs {
     flash_problem p; /* with a soft cap its factor is that of the hyperbolic tangent */
@@ -156,23 +157,6 @@ template <int N> __device__ __forceinline__ void flash_scale(float (&y)[N][4], c
             y[n][i] *= by[i / 2];
 }
 
-/* A sink, in powers of 2, takes part in the sums: sums and maxima, from here on times the factor,
- * become those with it, and `old` what the sums so far count for. */
-template <class T>
-__device__ __forceinline__ void flash_add_sink(float (&sum)[2], float (&most)[2], float (&old)[2],
-                                               float factor, float sink)
-{
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        const float top = most[h] == -CUDART_INF_F ? most[h] : most[h] * factor;
-        most[h] = fmaxf(top, sink);
-        const float from = most[h] == -CUDART_INF_F ? 0 : most[h];
-        old[h] = power_of_2(top - from);
-        const float of_sink = power_of_2(sink - from + P_EXPONENT<T>);
-        sum[h] = sum[h] * old[h] + (lane_id() % 4 == 0 ? of_sink : 0);
-    }
-}
-
 /* ---- a warpgroup's queries ---- */
 
 /* The end of a job: lse, and y. */
@@ -186,8 +170,11 @@ __device__ __forceinline__ void end_queries(const flash_forward_jobs &a, const f
     float *const lse =
         p.lse ? p.lse + ((int64_t)j.of.batch * p.heads + j.head) * p.queries + at : NULL;
     if (!C::PLAIN && p.sinks.data) {
+        const float sink = get<T>(p.sinks, j.head) / LN_2;
         float old[2];
-        flash_add_sink<T>(sum, most, old, p.factor, get<T>(p.sinks, j.head) / LN_2);
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+            old[h] = flash_add_sink<T>(sum[h], most[h], p.factor, sink, lane_id() % 4 == 0);
         flash_end_rows<T>(sum, most, 1, lse, left);
         sum[0] *= old[0];
         sum[1] *= old[1];

@@ -13,7 +13,8 @@
 #ifndef CUDA_FLASH_ATTENTION_BACKWARD_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_BACKWARD_HOPPER_CUH
 
-#include "flash_attention_gradients_hopper.cuh"
+#include "flash_attention_sinks.cuh"
+#include "flash_attention_wide_hopper.cuh"
 
 template <class T, class C>
 __global__ void __launch_bounds__(C::THREADS, 1)
@@ -50,7 +51,10 @@ __global__ void __launch_bounds__(C::THREADS, 1)
         /* of the warp, as the compiler knows of what comes from one lane */
         const int half = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0);
         each_job<C>(a, memory, place, [&](const flash_job &j, int before) {
-            compute_job<T, C>(a, memory, j, before, half);
+            if constexpr (C::D > 128)
+                compute_wide_job<T, C>(a, memory, j, before, half);
+            else
+                compute_job<T, C>(a, memory, j, before, half);
         });
     }
 #endif
@@ -58,11 +62,14 @@ __global__ void __launch_bounds__(C::THREADS, 1)
 
 /* ---- before: lse and dy . y of each query; turns and the ticket begin at 0 ---- */
 
+/* Threads of a row: a power of 2, of which each has a chunk. */
+template <class C> constexpr int FLASH_LANES = C::D <= 64 ? 8 : C::D <= 128 ? 16 : 32;
+
 template <class T, class C>
 __global__ void __launch_bounds__(256)
     flash_prepare_kernel(const __grid_constant__ flash_backward_jobs a)
 {
-    constexpr int LANES = C::D / V<T>;
+    constexpr int LANES = FLASH_LANES<C>;
     const flash_problem &p = a.p;
     const int64_t thread = blockIdx.x * 256ll + threadIdx.x, at = thread / LANES;
     const int rows = a.tiles * C::QUERIES, c = (int)(thread % LANES) * V<T>;
@@ -95,33 +102,6 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-/* ---- behind: gradients of sinks, a block for each ---- */
-
-template <class T>
-__global__ void __launch_bounds__(1024)
-    flash_sinks_kernel(const __grid_constant__ flash_problem p, int64_t rows)
-{
-    __shared__ float parts[32];
-    const int h = blockIdx.x;
-    const float sink = get<T>(p.sinks, h) / LN_2;
-    float sum = 0;
-    for (int b = 0; b < p.batches; b++)
-        for (int64_t i = threadIdx.x; i < rows; i += 1024) {
-            const flash_row of = p.rows[((int64_t)b * p.heads + h) * rows + i];
-            sum = fmaf(power_of_2(sink - of.x), of.y, sum);
-        }
-    for (int level = 0; level < 2; level++) {
-        for (int step = 16; step > 0; step /= 2)
-            sum += __shfl_xor_sync(0xffffffff, sum, step);
-        if (level == 0 && lane_id() == 0)
-            parts[threadIdx.x / 32] = sum;
-        __syncthreads();
-        sum = level == 0 ? parts[lane_id()] : sum;
-    }
-    if (threadIdx.x == 0)
-        put_sum<T>(p.dsinks, h, -sum, 0);
-}
-
 /* ---- the host's side ---- */
 
 /* Places of what a call keeps in the workspace, from `room` on; returns their bytes. */
@@ -132,7 +112,7 @@ template <class C> static int64_t flash_lay_out(flash_backward_jobs &a, char *ro
     a.tiles = flash_tiles(a.p, a.p.queries, C::QUERIES);
     const int64_t tiles = (int64_t)a.p.batches * a.p.heads * a.tiles;
     a.sums = (float *)room;
-    room += tiles * C::QUERIES * C::D * (int64_t)sizeof(float);
+    room += tiles * (2 * 64 * C::OF_SUMS) * (int64_t)sizeof(float);
     a.p.rows = (flash_row *)room;
     room += tiles * C::QUERIES * (int64_t)sizeof(flash_row);
     a.turns = (unsigned *)room;
@@ -156,13 +136,13 @@ static bool flash_launch_jobs(const flash_problem &p, char *room, int processors
         !flash_map<T>(&a.v, p, p.v, p.keys, p.key_heads, p.e, C::KEYS))
         return false;
     const int64_t rows = (int64_t)a.tiles * C::QUERIES;
-    const int64_t threads = (int64_t)p.batches * p.heads * rows * (C::D / V<T>);
+    const int64_t threads = (int64_t)p.batches * p.heads * rows * FLASH_LANES<C>;
     flash_prepare_kernel<T, C><<<(unsigned)ceil_div(threads, 256), 256, 0, stream>>>(a);
     flash_list<C>(p, a.jobs, stream);
     flash_start<C>(flash_backward_sm90_kernel<T, C>, a, flash_most_jobs(p, a.jobs), processors,
                    stream);
-    if (p.dsinks.data)
-        flash_sinks_kernel<T><<<(unsigned)p.heads, 1024, 0, stream>>>(a.p, rows);
+    a.p.queries = (int)rows; /* as a.p.rows has them */
+    flash_launch_sinks<T>(a.p, stream);
     return true;
 }
 
@@ -171,8 +151,14 @@ template <class F> static auto by_backward_kernel(const flash_problem &p, F run)
 {
     const bool plain = flash_is_plain(p);
     if (max(p.d, p.e) <= 64)
-        return plain ? run(flash_backward_sm90<64, true>()) : run(flash_backward_sm90<64, false>());
-    return plain ? run(flash_backward_sm90<128, true>()) : run(flash_backward_sm90<128, false>());
+        return plain ? run(flash_backward_sm90<64, true, 2>())
+                     : run(flash_backward_sm90<64, false, 2>());
+    if (max(p.d, p.e) <= 128)
+        return plain ? run(flash_backward_sm90<128, true, 3>())
+                     : run(flash_backward_sm90<128, false, 3>());
+    if (p.d <= 192 && p.e <= 128)
+        return run(flash_backward_wide_sm90<192, 128>());
+    return run(flash_backward_wide_sm90<256, 256>());
 }
 
 template <class T> int64_t flash_backward_sm90_room(const flash_problem &p)

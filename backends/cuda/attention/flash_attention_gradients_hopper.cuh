@@ -87,15 +87,15 @@ __device__ __forceinline__ void flash_differences(uint32_t (&ds)[N / 2][4], floa
     end_products();
 }
 
-/* A warp's 16 rows of ds^T, from row `first` of the tile on. */
+/* A warp's 16 rows of ds^T, from row `first` of the tile on, and from chunk `from` of a row on. */
 template <int ROWS, int STEPS>
 __device__ __forceinline__ void store_factor(uint32_t tile, int first,
-                                             const uint32_t (&a)[STEPS][4])
+                                             const uint32_t (&a)[STEPS][4], int from = 0)
 {
     const int lane = lane_id(), row = first + lane % 16;
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
-        const int chunk = 2 * k % 8 + lane / 16;
+        const int chunk = from + 2 * k % 8 + lane / 16;
         const uint32_t to =
             tile + 2 * k / 8 * ROWS * PANEL_PITCH + row * PANEL_PITCH + ((chunk ^ row % 8) << 4);
         store_matrices(to, a[k][0], a[k][1], a[k][2], a[k][3]);
@@ -113,18 +113,18 @@ __device__ __forceinline__ void add_four(float4 *to, const float (&x)[4])
  * result. */
 template <class T, class C>
 __device__ __forceinline__ void add_to_dq(const flash_backward_jobs &a, const flash_job &j,
-                                          const flash_step &s, int half, float (&sum)[8][4])
+                                          const flash_step &s, int half,
+                                          float (&sum)[C::OF_SUMS / 8][4])
 {
-    constexpr int D = C::D;
     const flash_problem &p = a.p;
     const int thread = threadIdx.x % WARPGROUP, query = s.tile * C::QUERIES;
     const int seen = min(j.of.keys, min(j.of.queries, query + C::QUERIES) - 1 + j.of.end);
     const int key_tile = j.row / C::KEYS;
     const bool last = key_tile == (seen - 1) / C::KEYS;
     const bool first = key_tile == first_of_keys<C>(j, s.tile);
-    float *at = a.sums + s.place(a, j) * (C::QUERIES * D) + half * (64 * 64) + thread * 4;
+    float *at = a.sums + (s.place(a, j) * 2 + half) * (64 * C::OF_SUMS) + thread * 4;
 #pragma unroll
-    for (int n = 0; n < 8; n++) {
+    for (int n = 0; n < C::OF_SUMS / 8; n++) {
         float4 *to = (float4 *)(at + n * 4 * WARPGROUP);
         if (last && !first) {
             const float4 before = __ldcg(to);
@@ -141,7 +141,7 @@ __device__ __forceinline__ void add_to_dq(const flash_backward_jobs &a, const fl
     if (!last)
         return;
     const int row = query + (C::QUERIES == 128 ? 64 * half : 0) + thread / 32 * 16;
-    const int column = D == 128 ? 64 * half : 0;
+    const int column = C::QUERIES == 128 ? 0 : half * (C::D - C::OF_SUMS);
     const float factor[2] = {p.scale, p.scale};
     store_sums<T>(sum, factor, p.dq.at(j.of.batch, s.head, j.of.query + row) + column * sizeof(T),
                   p.dq.row, j.of.queries - row, p.d - column);
@@ -164,6 +164,41 @@ __device__ __forceinline__ void end_keys(const flash_problem &p, uint32_t memory
     store_sums<T>(dv, of_dv, p.dv.at(j.of.batch, j.head, at), p.dv.row, left, p.e);
 }
 
+/* ---- what is here ---- */
+
+template <class C> __device__ __forceinline__ void wait_for_dy(uint32_t memory, int number)
+{
+    wait_barrier(memory + C::DY_HERE + 8 * (number % C::STAGES), number / C::STAGES % 2);
+}
+
+/* Queries, and where some of the tile are none, or see nothing, their dy. */
+template <class C>
+__device__ __forceinline__ void wait_for_queries(uint32_t memory, const flash_job &j, int number,
+                                                 int query)
+{
+    const int stage = number % C::STAGES;
+    const int first = 1 - j.of.end - query, end = j.of.queries - query;
+    wait_barrier(memory + C::Q_HERE + 8 * stage, number / C::STAGES % 2);
+    if (C::PLAIN || (first <= 0 && end >= C::QUERIES))
+        return;
+    wait_for_dy<C>(memory, number);
+    clear_outside<C::D / 64, C::QUERIES>(memory + C::Q + stage * C::OF_Q, first, end, C::CLEARED,
+                                         C::GROUPS * WARPGROUP);
+    clear_outside<C::E / 64, C::QUERIES>(memory + C::DY + stage * C::OF_DY, first, end, C::CLEARED,
+                                         C::GROUPS * WARPGROUP);
+}
+
+/* Keys and values that are none, or that nobody sees. */
+template <class C>
+__device__ __forceinline__ void clear_keys(uint32_t memory, const flash_job &j, int steps)
+{
+    const int first = j.of.begin - j.row, end = j.of.keys - j.row;
+    if (C::PLAIN || steps == 0 || (first <= 0 && end >= C::KEYS))
+        return;
+    clear_outside<C::D / 64, C::KEYS>(memory + C::K, first, end, C::CLEARED, C::GROUPS * WARPGROUP);
+    clear_outside<C::E / 64, C::KEYS>(memory + C::V, first, end, C::CLEARED, C::GROUPS * WARPGROUP);
+}
+
 template <class T, class C>
 __device__ __forceinline__ void compute_job(const flash_backward_jobs &a, uint32_t memory,
                                             const flash_job &j, int before, int half)
@@ -181,42 +216,39 @@ __device__ __forceinline__ void compute_job(const flash_backward_jobs &a, uint32
     float s[N][4], dp[N][4], dq[8][4];
     uint32_t factor[N / 2][4];
 
-    const auto clear = [&](uint32_t tile, int first, int end) {
-        clear_outside<D / 64, C::QUERIES>(tile, first, end, C::CLEARED, THREADS);
-    };
-    const auto wait_for_dy = [&](int number) {
-        wait_barrier(memory + C::DY_HERE + 8 * (number % C::STAGES), number / C::STAGES % 2);
-    };
     const auto wait_for_q = [&](int number, int query) {
-        const int stage = number % C::STAGES;
-        const int first = 1 - j.of.end - query, end = j.of.queries - query;
-        wait_barrier(memory + C::Q_HERE + 8 * stage, number / C::STAGES % 2);
-        if (!C::PLAIN && (first > 0 || end < C::QUERIES)) {
-            wait_for_dy(number);
-            clear(memory + C::Q + stage * C::OF_QUERIES, first, end);
-            clear(memory + C::DY + stage * C::OF_QUERIES, first, end);
-        }
+        wait_for_queries<C>(memory, j, number, query);
     };
-    if (!C::PLAIN && steps > 0 && (j.row < j.of.begin || j.row + C::KEYS > keys)) {
-        const int first = j.of.begin - j.row, end = keys - j.row;
-        clear_outside<D / 64, C::KEYS>(memory + C::K, first, end, C::CLEARED, THREADS);
-        clear_outside<D / 64, C::KEYS>(memory + C::V, first, end, C::CLEARED, THREADS);
-    }
+    clear_keys<C>(memory, j, steps);
     flash_step at(a, j);
+    if (C::AHEAD && steps > 0) {
+        const int stage = before % C::STAGES;
+        wait_for_q(before, at.tile * C::QUERIES);
+        multiply_tiles<T, D>(s, own_k, C::KEYS_PANEL, memory + C::Q + stage * C::OF_Q,
+                             C::QUERIES_PANEL);
+    }
     for (int step = 0; step < steps; step++) {
         const int number = before + step, stage = number % C::STAGES;
         const int query = at.tile * C::QUERIES;
-        const uint32_t q = memory + C::Q + stage * C::OF_QUERIES;
-        const uint32_t dy = memory + C::DY + stage * C::OF_QUERIES;
+        const uint32_t q = memory + C::Q + stage * C::OF_Q;
+        const uint32_t dy = memory + C::DY + stage * C::OF_DY;
         const uint32_t rows = memory + C::ROWS_AT + stage * C::OF_ROWS;
         const uint32_t ds = memory + C::DS + number % 2 * C::OF_SCORES;
-        wait_for_q(number, query);
-        multiply_tiles<T, D>(s, own_k, C::KEYS_PANEL, q, C::QUERIES_PANEL);
-        wait_for_dy(number);
+        if (!C::AHEAD) {
+            wait_for_q(number, query);
+            multiply_tiles<T, D>(s, own_k, C::KEYS_PANEL, q, C::QUERIES_PANEL);
+        }
+        wait_for_dy<C>(memory, number);
+        if (C::AHEAD) {
+            wait_for_products<0>();
+            settle(s);
+        }
         multiply_tiles<T, D>(dp, own_v, C::KEYS_PANEL, dy, C::QUERIES_PANEL);
 
-        wait_for_products<1>();
-        settle(s);
+        if (!C::AHEAD) {
+            wait_for_products<1>();
+            settle(s);
+        }
         if (!C::PLAIN && a.to_cap != 0)
             flash_cap(s, a.to_cap);
         flash_probabilities<T>(s, rows, p.factor);
@@ -233,19 +265,34 @@ __device__ __forceinline__ void compute_job(const flash_backward_jobs &a, uint32
         fence_shared();
         named_barrier(C::MET, THREADS);
         multiply_columns<T, C::KEYS>(dq, ds + ds_of_dq, C::KEYS_PANEL, k_of_dq, C::KEYS_PANEL);
-        add_columns<T>(dk, factor, q, C::QUERIES_PANEL);
-
-        wait_for_products<1>();
+        if (C::FROM_SHARED)
+            add_rows<T, C::QUERIES>(dk, ds + own * PANEL_PITCH, C::KEYS_PANEL, q, C::QUERIES_PANEL);
+        else
+            add_columns<T>(dk, factor, q, C::QUERIES_PANEL);
+        flash_step next = at;
+        next.go_on(j);
+        if (C::AHEAD) {
+            if (step + 1 < steps)
+                wait_for_q(number + 1, next.tile * C::QUERIES);
+            multiply_tiles<T, D>(s, own_k, C::KEYS_PANEL,
+                                 memory + C::Q + (number + 1) % C::STAGES * C::OF_Q,
+                                 C::QUERIES_PANEL);
+        }
+        wait_for_products<C::AHEAD ? 2 : 1>();
         settle(dq);
         wait_barrier(memory + C::TURN + 8 * half, number % 2);
         add_to_dq<T, C>(a, j, at, half, dq);
         __syncwarp();
         if (lane == 0)
             arrive(memory + C::ADDED + 8 * half);
-        wait_for_products<0>();
+        wait_for_products<C::AHEAD ? 1 : 0>();
         if (lane == 0)
             arrive(memory + C::FREE + 8 * stage);
-        at.go_on(j);
+        at = next;
+    }
+    if (C::AHEAD) {
+        wait_for_products<0>();
+        settle(s);
     }
     end_keys<T, C>(p, memory, j, warp_key, dk, dv);
 }

@@ -84,8 +84,7 @@ int cuda_flash_attention_backward_sm90_accepts(const tg_flash_attention_backward
 {
     const tg_tensor *const tensors[] = {args->q, args->dy, args->k,  args->v,
                                         args->y, args->dq, args->dk, args->dv};
-    return are_for_engine(tensors) && width_of(args->q) <= 128 && width_of(args->v) <= 128 &&
-           !args->bias && args->dropout == 0 && takes(args);
+    return are_for_engine(tensors) && !args->bias && args->dropout == 0 && takes(args);
 }
 
 tg_status cuda_flash_attention_backward_sm90(tg_ctx *ctx,

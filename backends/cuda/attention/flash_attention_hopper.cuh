@@ -66,6 +66,8 @@ template <int N> __device__ __forceinline__ void settle(float (&sum)[N][4])
     "+f"(sum[n][0]), "+f"(sum[n][1]), "+f"(sum[n][2]), "+f"(sum[n][3]), "+f"(sum[n + 1][0]), \
         "+f"(sum[n + 1][1]), "+f"(sum[n + 1][2]), "+f"(sum[n + 1][3])
 #define SUMS_32(n) SUMS_8(n), SUMS_8(n + 2), SUMS_8(n + 4), SUMS_8(n + 6)
+#define SUMS_16(n) SUMS_8(n), SUMS_8(n + 2)
+#define NAMES_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define NAMES_32                                                                                 \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24," \
     "%25,%26,%27,%28,%29,%30,%31"
@@ -73,28 +75,34 @@ template <int N> __device__ __forceinline__ void settle(float (&sum)[N][4])
     NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51," \
              "%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 
-/* sum (+)= a b of depth 16. COLUMNS: the common dimension of a and b is that of their rows, not of
- * their columns. */
-#define MULTIPLY_TILES(n, type, names, a_at, b_at, add_at, columns_at, ...)                 \
+/* sum (+)= a b of depth 16. A_DOWN, B_DOWN: the common dimension is that of its rows, not of its
+ * columns. */
+#define MULTIPLY_TILES(n, type, names, a_at, b_at, add_at, a_down_at, b_down_at, ...)       \
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_at ", 0;\n"                    \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" names \
-                 "}, " a_at ", " b_at ", add, 1, 1, " columns_at ", " columns_at ";\n}\n"   \
+                 "}, " a_at ", " b_at ", add, 1, 1, " a_down_at ", " b_down_at ";\n}\n"     \
                  : __VA_ARGS__                                                              \
-                 : "l"(a), "l"(b), "r"((int)add), "n"((int)COLUMNS))
+                 : "l"(a), "l"(b), "r"((int)add), "n"((int)A_DOWN), "n"((int)B_DOWN))
 
-template <class T, bool COLUMNS, int N>
+template <class T, bool A_DOWN, bool B_DOWN, int N>
 __device__ __forceinline__ void multiply_step(float (&sum)[N][4], uint64_t a, uint64_t b, bool add)
 {
 #if HAS_WGMMA
-    static_assert(N == 8 || N == 16, "64 or 128 columns");
-    if constexpr (N == 8 && IS_BF16<T>)
-        MULTIPLY_TILES(64, "bf16", NAMES_32, "%32", "%33", "%34", "%35", SUMS_32(0));
+    static_assert(N == 4 || N == 8 || N == 16, "32, 64 or 128 columns");
+    if constexpr (N == 4 && IS_BF16<T>)
+        MULTIPLY_TILES(32, "bf16", NAMES_16, "%16", "%17", "%18", "%19", "%20", SUMS_16(0));
+    else if constexpr (N == 4)
+        MULTIPLY_TILES(32, "f16", NAMES_16, "%16", "%17", "%18", "%19", "%20", SUMS_16(0));
+    else if constexpr (N == 8 && IS_BF16<T>)
+        MULTIPLY_TILES(64, "bf16", NAMES_32, "%32", "%33", "%34", "%35", "%36", SUMS_32(0));
     else if constexpr (N == 8)
-        MULTIPLY_TILES(64, "f16", NAMES_32, "%32", "%33", "%34", "%35", SUMS_32(0));
+        MULTIPLY_TILES(64, "f16", NAMES_32, "%32", "%33", "%34", "%35", "%36", SUMS_32(0));
     else if constexpr (IS_BF16<T>)
-        MULTIPLY_TILES(128, "bf16", NAMES_64, "%64", "%65", "%66", "%67", SUMS_32(0), SUMS_32(8));
+        MULTIPLY_TILES(128, "bf16", NAMES_64, "%64", "%65", "%66", "%67", "%68", SUMS_32(0),
+                       SUMS_32(8));
     else
-        MULTIPLY_TILES(128, "f16", NAMES_64, "%64", "%65", "%66", "%67", SUMS_32(0), SUMS_32(8));
+        MULTIPLY_TILES(128, "f16", NAMES_64, "%64", "%65", "%66", "%67", "%68", SUMS_32(0),
+                       SUMS_32(8));
 #endif
 }
 
@@ -131,8 +139,9 @@ __device__ __forceinline__ void multiply_tiles(float (&sum)[N][4], uint32_t a, i
     begin_products();
 #pragma unroll
     for (int k = 0; k < DEPTH / 16; k++)
-        multiply_step<T, false>(sum, descriptor_of(a + k / 4 * a_panel + k % 4 * 32, a_panel),
-                                descriptor_of(b + k / 4 * b_panel + k % 4 * 32, b_panel), k > 0);
+        multiply_step<T, false, false>(
+            sum, descriptor_of(a + k / 4 * a_panel + k % 4 * 32, a_panel),
+            descriptor_of(b + k / 4 * b_panel + k % 4 * 32, b_panel), k > 0);
     end_products();
 }
 
@@ -144,8 +153,8 @@ __device__ __forceinline__ void multiply_columns(float (&sum)[N][4], uint32_t a,
     begin_products();
 #pragma unroll
     for (int k = 0; k < DEPTH / 16; k++)
-        multiply_step<T, true>(sum, descriptor_of(a + k * 16 * PANEL_PITCH, a_panel),
-                               descriptor_of(b + k * 16 * PANEL_PITCH, b_panel), k > 0);
+        multiply_step<T, true, true>(sum, descriptor_of(a + k * 16 * PANEL_PITCH, a_panel),
+                                     descriptor_of(b + k * 16 * PANEL_PITCH, b_panel), k > 0);
     end_products();
 }
 
@@ -158,6 +167,19 @@ __device__ __forceinline__ void add_columns(float (&sum)[N][4], const uint32_t (
 #pragma unroll
     for (int k = 0; k < STEPS; k++)
         multiply_step<T>(sum, a[k], descriptor_of(b + k * 16 * PANEL_PITCH, b_panel));
+    end_products();
+}
+
+/* sum += a b: 64 rows of a, of DEPTH elements, by 8 N columns of b. */
+template <class T, int DEPTH, int N>
+__device__ __forceinline__ void add_rows(float (&sum)[N][4], uint32_t a, int a_panel, uint32_t b,
+                                         int b_panel)
+{
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < DEPTH / 16; k++)
+        multiply_step<T, false, true>(sum, descriptor_of(a + k / 4 * a_panel + k % 4 * 32, a_panel),
+                                      descriptor_of(b + k * 16 * PANEL_PITCH, b_panel), true);
     end_products();
 }
 

@@ -9,35 +9,43 @@ struct flash_backward_jobs {
     flash_problem p; /* with a soft cap its factor is that of the hyperbolic tangent */
     flash_jobs jobs;
     CUtensorMap q, k, v, dy;
-    float *sums;     /* [B,Hq,tiles,QUERIES x D]: dq so far, as it lies in registers */
+    float *sums;     /* [B,Hq,tiles,2,64 x OF_SUMS]: dq so far, as it lies in registers */
     unsigned *turns; /* [B,Hq,tiles,2]: jobs that have added to each half of a tile of dq */
     int tiles;       /* of queries of a head */
     float to_cap;    /* what a score is multiplied by before its hyperbolic tangent is taken; 0 */
 };
 
-/* Heads of up to D elements, values too. PLAIN: as in the forward. */
-template <int D_, bool PLAIN_> struct flash_backward_sm90 {
-    static constexpr int D = D_;
-    static constexpr bool PLAIN = PLAIN_, OF_KEYS = true;
-    static constexpr int KEYS = 128, QUERIES = D == 64 ? 128 : 64, STAGES = 2;
+/* What a block has in shared memory: tiles of KEYS keys of D elements and values of E, of QUERIES
+ * queries and dy, STAGES of these; SCORES tiles of [KEYS, QUERIES] scores. */
+template <int D_, int E_, int KEYS_, int QUERIES_, int SCORES> struct flash_backward_memory {
+    static constexpr int D = D_, E = E_, KEYS = KEYS_, QUERIES = QUERIES_, STAGES = 2;
+    static constexpr bool OF_KEYS = true; /* rows of a job are keys */
     static constexpr int ROWS = KEYS, COLUMNS = QUERIES;
     static constexpr int GROUPS = 2, WARPS = 4 * GROUPS, THREADS = (GROUPS + 1) * WARPGROUP;
-    static constexpr int FEWER = PLAIN || D == 64 ? 24 : 40;
-    static constexpr int MORE = PLAIN || D == 64 ? 240 : 232;
     static constexpr int MET = 1, CLEARED = 2; /* named barriers */
-    static constexpr int OF_KEYS_TILE = KEYS * D * 2, OF_QUERIES = QUERIES * D * 2;
+    static constexpr int OF_K = KEYS * D * 2, OF_V = KEYS * E * 2;
+    static constexpr int OF_Q = QUERIES * D * 2, OF_DY = QUERIES * E * 2;
     static constexpr int OF_SCORES = KEYS * QUERIES * 2, OF_ROWS = QUERIES * (int)sizeof(flash_row);
-    /* places in shared memory */
-    static constexpr int K = 0, V = OF_KEYS_TILE, Q = 2 * OF_KEYS_TILE;
-    static constexpr int DY = Q + STAGES * OF_QUERIES, DS = DY + STAGES * OF_QUERIES;
-    static constexpr int ROWS_AT = DS + 2 * OF_SCORES, BARRIERS = ROWS_AT + STAGES * OF_ROWS;
-    static constexpr int KEYS_HERE = BARRIERS, KEYS_FREE = KEYS_HERE + 8, Q_HERE = KEYS_FREE + 8;
-    static constexpr int DY_HERE = Q_HERE + 8 * STAGES, FREE = DY_HERE + 8 * STAGES;
-    static constexpr int TURN = FREE + 8 * STAGES, ADDED = TURN + 8 * GROUPS;
-    static constexpr int JOB = ADDED + 8 * GROUPS, BYTES = JOB + (int)sizeof(flash_job);
+    /* places */
+    static constexpr int K = 0, V = K + OF_K, Q = V + OF_V, DY = Q + STAGES * OF_Q;
+    static constexpr int DS = DY + STAGES * OF_DY, ROWS_AT = DS + SCORES * OF_SCORES;
+    static constexpr int KEYS_HERE = ROWS_AT + STAGES * OF_ROWS, KEYS_FREE = KEYS_HERE + 8;
+    static constexpr int Q_HERE = KEYS_FREE + 8, DY_HERE = Q_HERE + 8 * STAGES;
+    static constexpr int FREE = DY_HERE + 8 * STAGES, TURN = FREE + 8 * STAGES;
+    static constexpr int ADDED = TURN + 8 * GROUPS, JOB = ADDED + 8 * GROUPS;
+    static constexpr int BYTES = JOB + (int)sizeof(flash_job);
     static constexpr int KEYS_PANEL = KEYS * PANEL_PITCH, QUERIES_PANEL = QUERIES * PANEL_PITCH;
     static_assert(JOB % 16 == 0, "jobs are read as they are aligned");
     static_assert(BYTES <= 227 << 10, "a block has so much shared memory");
+};
+
+/* Heads of up to D elements, values too. PLAIN: as in the forward. */
+template <int D_, bool PLAIN_, int HOW = 0>
+struct flash_backward_sm90 : flash_backward_memory<D_, D_, 128, D_ == 64 ? 128 : 64, 2> {
+    static constexpr bool PLAIN = PLAIN_, AHEAD = HOW & 1, FROM_SHARED = HOW & 2;
+    static constexpr int FEWER = PLAIN || D_ == 64 || AHEAD ? 24 : 40;
+    static constexpr int MORE = PLAIN || D_ == 64 || AHEAD ? 240 : 232;
+    static constexpr int OF_SUMS = 64; /* columns of dq of a warpgroup */
 };
 
 /* ---- jobs ---- */
@@ -140,7 +148,6 @@ template <class C>
 __device__ __forceinline__ void bring_tiles(const flash_backward_jobs &a, uint32_t memory,
                                             char *place)
 {
-    constexpr int D = C::D;
     for (int phase = 1, number = 0;; phase ^= 1) {
         const flash_job j = give_keys<C>(a, memory, place, phase);
         if (j.steps < 0) {
@@ -148,23 +155,23 @@ __device__ __forceinline__ void bring_tiles(const flash_backward_jobs &a, uint32
             return;
         }
         const int key = j.of.key + j.row, b = j.of.batch;
-        arrive_and_expect(memory + C::KEYS_HERE, 2 * C::OF_KEYS_TILE);
-        copy_tile<D, C::KEYS>(memory + C::K, &a.k, memory + C::KEYS_HERE, j.head, key, b);
-        copy_tile<D, C::KEYS>(memory + C::V, &a.v, memory + C::KEYS_HERE, j.head, key, b);
+        arrive_and_expect(memory + C::KEYS_HERE, C::OF_K + C::OF_V);
+        copy_tile<C::D, C::KEYS>(memory + C::K, &a.k, memory + C::KEYS_HERE, j.head, key, b);
+        copy_tile<C::E, C::KEYS>(memory + C::V, &a.v, memory + C::KEYS_HERE, j.head, key, b);
         flash_step s(a, j);
         for (int step = 0; step < j.steps * a.p.group; step++, number++, s.go_on(j)) {
             const int stage = number % C::STAGES, query = j.of.query + s.tile * C::QUERIES;
             const uint32_t q_here = memory + C::Q_HERE + 8 * stage;
             const uint32_t dy_here = memory + C::DY_HERE + 8 * stage;
             wait_barrier(memory + C::FREE + 8 * stage, number / C::STAGES % 2 ^ 1);
-            arrive_and_expect(q_here, C::OF_QUERIES + C::OF_ROWS);
-            copy_tile<D, C::QUERIES>(memory + C::Q + stage * C::OF_QUERIES, &a.q, q_here, s.head,
-                                     query, b);
+            arrive_and_expect(q_here, C::OF_Q + C::OF_ROWS);
+            copy_tile<C::D, C::QUERIES>(memory + C::Q + stage * C::OF_Q, &a.q, q_here, s.head,
+                                        query, b);
             copy_bytes(memory + C::ROWS_AT + stage * C::OF_ROWS,
                        a.p.rows + s.place(a, j) * C::QUERIES, C::OF_ROWS, q_here);
-            arrive_and_expect(dy_here, C::OF_QUERIES);
-            copy_tile<D, C::QUERIES>(memory + C::DY + stage * C::OF_QUERIES, &a.dy, dy_here, s.head,
-                                     query, b);
+            arrive_and_expect(dy_here, C::OF_DY);
+            copy_tile<C::E, C::QUERIES>(memory + C::DY + stage * C::OF_DY, &a.dy, dy_here, s.head,
+                                        query, b);
         }
     }
 }
