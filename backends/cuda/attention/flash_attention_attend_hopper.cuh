@@ -1,102 +1,9 @@
-/* flash_attention_attend_hopper.cuh - the forward on Hopper: what a block has in shared memory, and
- * a warpgroup's part of a job. */
+/* flash_attention_attend_hopper.cuh - the forward on Hopper: a warpgroup's part of a job. */
 #ifndef CUDA_FLASH_ATTENTION_ATTEND_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_ATTEND_HOPPER_CUH
 
-#include "flash_attention_list_hopper.cuh"
+#include "flash_attention_queries_hopper.cuh"
 #include "flash_attention_softmax.cuh"
-
-struct flash_forward_jobs {
-    flash_problem p; /* with a soft cap its factor is that of the hyperbolic tangent */
-    flash_jobs jobs;
-    CUtensorMap q, k, v;
-    float to_cap; /* what a score is multiplied by before its hyperbolic tangent is taken; 0 */
-};
-
-/* Heads of up to D elements, values of up to E. PLAIN: each batch is one sequence, whose query i
- * sees all keys below i + p.end, and there is neither soft cap nor sink. */
-template <int D_, int E_, bool PLAIN_, int GROUPS_, bool TURNS> struct flash_forward_sm90 {
-    static constexpr int D = D_, E = E_;
-    static constexpr bool PLAIN = PLAIN_, OF_KEYS = false, TAKES_TURNS = TURNS;
-    static constexpr bool SKIPS = !TURNS && (!PLAIN || GROUPS_ > 2);
-    static constexpr int GROUPS = GROUPS_, WARPS = 4 * GROUPS, THREADS = (GROUPS + 1) * WARPGROUP;
-    static constexpr int QUERIES = 64 * GROUPS, KEYS = D <= 192 ? 128 : 64;
-    static constexpr int ROWS = QUERIES, COLUMNS = KEYS;
-    static constexpr int STAGES = 2, Q_STAGES = D <= 128 ? 2 : 1;
-    static constexpr int PARTS = E <= 128 ? 1 : 2, PART = E / PARTS; /* columns of a product */
-    static constexpr int FEWER = GROUPS > 2 ? 32 : PLAIN ? 24 : 40;
-    static constexpr int MORE = GROUPS > 2 ? 160 : PLAIN ? 240 : 232;
-    static constexpr int CLEARED = 2, TURN = 3; /* named barriers */
-    static constexpr int OF_Q = QUERIES * D * 2, OF_K = KEYS * D * 2, OF_V = KEYS * E * 2;
-    static constexpr int Q_PANEL = QUERIES * PANEL_PITCH, PANEL = KEYS * PANEL_PITCH;
-    /* places in shared memory, of each tile and each barrier one a stage */
-    static constexpr int Q = 0, K = Q + Q_STAGES * OF_Q, V = K + STAGES * OF_K;
-    static constexpr int Q_HERE = V + STAGES * OF_V, K_HERE = Q_HERE + 8 * Q_STAGES;
-    static constexpr int V_HERE = K_HERE + 8 * STAGES, Q_FREE = V_HERE + 8 * STAGES;
-    static constexpr int K_FREE = Q_FREE + 8 * Q_STAGES, V_FREE = K_FREE + 8 * STAGES;
-    static constexpr int JOB = V_FREE + 8 * STAGES;
-    static constexpr int OF_JOB = PLAIN ? (int)sizeof(int) : (int)sizeof(flash_job);
-    static constexpr int BYTES = JOB + OF_JOB * Q_STAGES;
-    static_assert(JOB % 16 == 0, "jobs are read as they are aligned");
-    static_assert(BYTES <= 227 << 10, "a block has so much shared memory");
-};
-
-/* ---- jobs ---- */
-
-template <class C>
-__device__ __forceinline__ flash_job queries_of(const flash_forward_jobs &a, int index)
-{
-    const int tiles = a.jobs.tiles, set = index / (a.jobs.together * tiles);
-    const int at = index % (a.jobs.together * tiles), first = set * a.jobs.together;
-    const int width = min(a.jobs.together, a.p.batches * a.p.heads - first);
-    const int head = first + at % width;
-    flash_job j = {};
-    j.row = (tiles - 1 - at / width) * C::QUERIES; /* those that see most come first */
-    j.head = head % a.p.heads;
-    j.of.batch = head / a.p.heads;
-    j.of.queries = a.p.queries;
-    j.of.keys = a.p.keys;
-    j.of.end = a.p.end;
-    const int seen = max(0, min(a.p.keys, j.row + C::QUERIES - 1 + a.p.end));
-    j.steps = (seen + C::KEYS - 1) / C::KEYS;
-    return j;
-}
-
-/* The job of an index, for those who compute as well. */
-template <class C>
-__device__ __forceinline__ flash_job give_job(const flash_forward_jobs &a, char *places, int stage,
-                                              int index)
-{
-    if constexpr (C::PLAIN) {
-        ((volatile int *)places)[stage] = index;
-        flash_job j = {};
-        if (index >= a.jobs.tiles * a.p.batches * a.p.heads)
-            j.steps = -1;
-        else
-            j = queries_of<C>(a, index);
-        return j;
-    } else {
-        const flash_job j = flash_job_at<C>(a.p, a.jobs, index);
-        ((flash_job *)places)[stage] = j;
-        return j;
-    }
-}
-
-template <class C>
-__device__ __forceinline__ bool take_job(const flash_forward_jobs &a, const char *places, int stage,
-                                         flash_job &j)
-{
-    if constexpr (C::PLAIN) {
-        const int at = ((const volatile int *)places)[stage];
-        if (at >= a.jobs.tiles * a.p.batches * a.p.heads)
-            return false;
-        j = queries_of<C>(a, at);
-        return true;
-    } else {
-        j = ((const flash_job *)places)[stage];
-        return j.steps >= 0;
-    }
-}
 
 /* ---- scores ---- */
 
@@ -187,87 +94,120 @@ __device__ __forceinline__ void end_queries(const flash_forward_jobs &a, const f
                       p.y.row, left, p.e - part * C::PART);
 }
 
-template <class T, class C>
-__device__ __forceinline__ void attend(const flash_forward_jobs &a, uint32_t memory,
-                                       const flash_job &j, uint32_t q, int before, int group)
-{
-    constexpr int N = C::KEYS / 8;
-    const flash_problem &p = a.p;
-    const int lane = lane_id(), own = j.row + group * 64, keys = j.of.keys;
-    const int row = own + threadIdx.x % WARPGROUP / 32 * 16;
-    const uint32_t own_q = q + group * 64 * PANEL_PITCH;
-    float y[C::PARTS][C::PART / 8][4] = {}, most[2] = {-CUDART_INF_F, -CUDART_INF_F}, sum[2] = {};
-    float s[N][4], old[2];
+/* A warpgroup at its 64 queries of a job. */
+template <class T, class C> struct flash_attending {
+    static constexpr int N = C::KEYS / 8;
+    const flash_forward_jobs &a;
+    const flash_job &j;
+    uint32_t memory, own_q;
+    int before, group, own, row; /* steps of jobs before; first row of the group, and of the warp */
+    float y[C::PARTS][C::PART / 8][4], most[2], sum[2], old[2], s[N][4];
     uint32_t weights[N / 2][4];
 
-    const auto key_of = [&](int step) { return (j.first + j.steps - 1 - step) * C::KEYS; };
-    const auto multiply_keys = [&](int step) {
-        const int stage = (before + step) % C::STAGES;
-        wait_barrier(memory + C::K_HERE + 8 * stage, (before + step) / C::STAGES % 2);
+    __device__ __forceinline__ flash_attending(const flash_forward_jobs &a_, const flash_job &j_,
+                                               uint32_t memory_, uint32_t q, int before_,
+                                               int group_)
+        : a(a_), j(j_), memory(memory_), own_q(q + group_ * 64 * PANEL_PITCH), before(before_),
+          group(group_), own(j_.row + group_ * 64), row(own + threadIdx.x % WARPGROUP / 32 * 16),
+          y{}, most{-CUDART_INF_F, -CUDART_INF_F}, sum{}
+    {
+    }
+
+    __device__ __forceinline__ int key_of(int step) const
+    {
+        return (j.first + j.steps - 1 - step) * C::KEYS;
+    }
+    __device__ __forceinline__ int stage_of(int step) const
+    {
+        return (before + step) % C::STAGES;
+    }
+    __device__ __forceinline__ void wait_for(int here, int step) const
+    {
+        wait_barrier(memory + here + 8 * stage_of(step), (before + step) / C::STAGES % 2);
+    }
+    __device__ __forceinline__ void leave(int free, int step) const
+    {
+        if (lane_id() == 0)
+            arrive(memory + free + 8 * stage_of(step));
+    }
+
+    /* Values, with zeros where there are none, or nobody sees them. */
+    __device__ __forceinline__ void wait_for_values(int step) const
+    {
+        const int key = key_of(step), keys = j.of.keys;
+        wait_for(C::V_HERE, step);
+        if (!C::PLAIN && (key < j.of.begin || key + C::KEYS > keys))
+            clear_outside<C::E / 64, C::KEYS>(memory + C::V + stage_of(step) * C::OF_V,
+                                              j.of.begin - key, keys - key, C::CLEARED,
+                                              C::GROUPS * WARPGROUP);
+    }
+
+    /* Tiles that the group's rows see nothing of. */
+    __device__ __forceinline__ void pass(int from, int to) const
+    {
+        for (int step = from; step < to; step++) {
+            wait_for(C::K_HERE, step);
+            leave(C::K_FREE, step);
+            wait_for_values(step);
+            leave(C::V_FREE, step);
+        }
+    }
+
+    __device__ __forceinline__ void multiply_keys(int step)
+    {
+        wait_for(C::K_HERE, step);
         if (C::TAKES_TURNS)
             named_barrier(C::TURN + group, 2 * WARPGROUP);
-        multiply_tiles<T, C::D>(s, own_q, C::Q_PANEL, memory + C::K + stage * C::OF_K, C::PANEL);
-    };
-    const auto end_turn = [&]() {
-        if (C::TAKES_TURNS)
-            named_arrival(C::TURN + 1 - group, 2 * WARPGROUP);
-    };
-    const auto leave = [&](int free, int step) {
-        if (lane == 0)
-            arrive(memory + free + 8 * ((before + step) % C::STAGES));
-    };
-    const auto wait_for_values = [&](int step) {
-        const int stage = (before + step) % C::STAGES, key = key_of(step);
-        wait_barrier(memory + C::V_HERE + 8 * stage, (before + step) / C::STAGES % 2);
-        if (!C::PLAIN && (key < j.of.begin || key + C::KEYS > keys))
-            clear_outside<C::E / 64, C::KEYS>(memory + C::V + stage * C::OF_V, j.of.begin - key,
-                                              keys - key, C::CLEARED, C::GROUPS * WARPGROUP);
-    };
-    const auto add_values = [&](int step) {
-        const uint32_t v = memory + C::V + (before + step) % C::STAGES * C::OF_V;
+        multiply_tiles<T, C::D>(s, own_q, C::Q_PANEL, memory + C::K + stage_of(step) * C::OF_K,
+                                C::PANEL);
+    }
+    __device__ __forceinline__ void add_values(int step)
+    {
         wait_for_values(step);
 #pragma unroll
         for (int part = 0; part < C::PARTS; part++)
-            add_columns<T>(y[part], weights, v + part * C::PART / 64 * C::PANEL, C::PANEL);
-    };
-    const auto weigh = [&](int step) {
-        const int key = key_of(step);
+            add_columns<T>(y[part], weights,
+                           memory + C::V + stage_of(step) * C::OF_V +
+                               part * C::PART / 64 * C::PANEL,
+                           C::PANEL);
+    }
+    __device__ __forceinline__ void end_turn() const
+    {
+        if (C::TAKES_TURNS)
+            named_arrival(C::TURN + 1 - group, 2 * WARPGROUP);
+    }
+
+    /* Scores, which are there, become powers. */
+    __device__ __forceinline__ void weigh(int step)
+    {
+        const int key = key_of(step), keys = j.of.keys;
         settle(s);
         leave(C::K_FREE, step);
         if (!C::PLAIN && a.to_cap != 0)
             flash_cap(s, a.to_cap);
         if (key + C::KEYS > min(keys, own + j.of.end) ||
             (!C::PLAIN && key < own + 63 + j.of.begin)) {
-            const int thread_row = row + lane / 4;
-            flash_hide_keys<!C::PLAIN>(s, key + lane % 4 * 2, keys, thread_row + j.of.begin,
+            const int thread_row = row + lane_id() / 4;
+            flash_hide_keys<!C::PLAIN>(s, key + lane_id() % 4 * 2, keys, thread_row + j.of.begin,
                                        thread_row + j.of.end);
         }
-        flash_powers<T>(s, most, sum, old, p.factor);
-    };
-    const auto settle_sums = [&]() {
+        flash_powers<T>(s, most, sum, old, a.p.factor);
+    }
+
+    /* All products with values are there. */
+    __device__ __forceinline__ void end_values(int step)
+    {
+        wait_for_products<0>();
 #pragma unroll
         for (int part = 0; part < C::PARTS; part++)
             settle(y[part]);
-    };
-    /* tiles that the group's rows see nothing of */
-    const auto pass = [&](int from, int to) {
-        for (int step = from; step < to; step++) {
-            wait_barrier(memory + C::K_HERE + 8 * ((before + step) % C::STAGES),
-                         (before + step) / C::STAGES % 2);
-            leave(C::K_FREE, step);
-            wait_for_values(step);
-            leave(C::V_FREE, step);
-        }
-    };
-    int from = 0, to = j.steps;
-    if constexpr (C::SKIPS) {
-        const int above = (min(keys, own + 63 + j.of.end) + C::KEYS - 1) / C::KEYS;
-        from = min(to, max(0, j.first + j.steps - max(0, above)));
-        to = C::PLAIN ? to : max(from, j.first + j.steps - max(0, own + j.of.begin) / C::KEYS);
-        to = own < j.of.queries ? min(to, j.steps) : from;
-        pass(0, from);
+        leave(C::V_FREE, step);
     }
-    if (from < to) {
+
+    __device__ __forceinline__ void go_over(int from, int to)
+    {
+        if (from >= to)
+            return;
         multiply_keys(from);
         end_turn();
         wait_for_products<0>();
@@ -279,22 +219,35 @@ __device__ __forceinline__ void attend(const flash_forward_jobs &a, uint32_t mem
             end_turn();
             wait_for_products<C::PARTS>();
             weigh(step);
-            wait_for_products<0>();
-            settle_sums();
-            leave(C::V_FREE, step - 1);
+            end_values(step - 1);
 #pragma unroll
             for (int part = 0; part < C::PARTS; part++)
                 flash_scale(y[part], old);
             round_sums<T>(weights, s);
         }
         add_values(to - 1);
-        wait_for_products<0>();
-        settle_sums();
-        leave(C::V_FREE, to - 1);
+        end_values(to - 1);
     }
-    if constexpr (C::SKIPS)
-        pass(to, j.steps);
-    end_queries<T, C>(a, j, row, most, sum, y);
+};
+
+template <class T, class C>
+__device__ __forceinline__ void attend(const flash_forward_jobs &a, uint32_t memory,
+                                       const flash_job &j, uint32_t q, int before, int group)
+{
+    flash_attending<T, C> at(a, j, memory, q, before, group);
+    if constexpr (C::SKIPS) {
+        const int end = j.first + j.steps; /* in tiles, as what follows */
+        const int above = (max(0, min(j.of.keys, at.own + 63 + j.of.end)) + C::KEYS - 1) / C::KEYS;
+        const int below = C::PLAIN ? 0 : max(0, at.own + j.of.begin) / C::KEYS;
+        const int from = min(j.steps, max(0, end - above));
+        const int to = at.own < j.of.queries ? min(j.steps, max(from, end - below)) : from;
+        at.pass(0, from);
+        at.go_over(from, to);
+        at.pass(to, j.steps);
+    } else {
+        at.go_over(0, j.steps);
+    }
+    end_queries<T, C>(a, j, at.row, at.most, at.sum, at.y);
 }
 
 #endif
