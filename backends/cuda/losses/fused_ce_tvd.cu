@@ -2,10 +2,11 @@
  * teacher's logits, and the gradient of the student's.
  *
  * Forward has the rows as softmax_jsd has them: wide ones in shared memory, so that they are read
- * once. p and q are compared by the difference of their logarithms, which are to base 2. Backward
- * is one pass, from what forward has saved. */
+ * once. Where p and q are not plainly apart (fused_ce_tvd_apart.cuh) they are compared by the
+ * difference of their logarithms, which are to base 2. Backward is one pass, from what forward has
+ * saved. */
+#include "fused_ce_tvd_apart.cuh"
 #include "rows/indices.cuh"
-#include "softmax_jsd_rows.cuh"
 
 struct cetvd_args {
     row_span student, teacher, dstudent; /* dstudent.data NULL: forward */
@@ -60,8 +61,8 @@ __device__ __forceinline__ static void find_nan(const softmax_pair &s, int n, TE
 }
 
 template <class T, class TEAM, class PAIR>
-__device__ __forceinline__ static void forward_row(const cetvd_args &a, TEAM &t, const PAIR &pair,
-                                                   int64_t r, float x_y)
+__device__ __forceinline__ static void forward_near(const cetvd_args &a, TEAM &t, const PAIR &pair,
+                                                    int64_t r, float x_y)
 {
     softmax_jsd_args of_pair = {};
     of_pair.n = a.n;
@@ -91,6 +92,17 @@ __device__ __forceinline__ static void forward_row(const cetvd_args &a, TEAM &t,
     const float log_p = log2f(s.share[0]) + s.power(0, x_y, LOG2_E);
     const float ce = sums[2] < 0.5f ? -log1pf(-sums[2]) : -(float)LN_2 * log_p;
     write_results(a, r, ce, sums[0] / 2, sums[1], lse_of(s, 0) + odd[0], lse_of(s, 1) + odd[1]);
+}
+
+template <class T, class TEAM, class PAIR>
+__device__ __forceinline__ static void forward_row(const cetvd_args &a, TEAM &t, const PAIR &pair,
+                                                   int64_t r, float x_y)
+{
+    const rows_apart s = compare_apart<T>(t, a.n, pair, x_y);
+    if (!s.are)
+        forward_near<T>(a, t, pair, r, x_y);
+    else if (t.lane == 0)
+        write_results(a, r, -(float)LN_2 * s.log_p, s.distance, s.sigma, s.lse[0], s.lse[1]);
 }
 
 /* 1 if row r has no target, and nothing is left to do. */
@@ -136,17 +148,52 @@ __global__ void __launch_bounds__(PAIR_THREADS, 3)
 
 /* ---- backward ---- */
 
+enum {
+    BACKWARD_LANES = 512,
+    BACKWARD_AHEAD = 2 /* chunks that are loaded before one is computed */
+};
+
+/* each(j, x, z) of both rows' chunks. */
+template <class T, class EACH>
+__device__ __forceinline__ static void each_ahead(const team &t, int n, const T *student,
+                                                  const T *teacher, const EACH &each)
+{
+    const int step = t.lanes * V<T>;
+    for (int first = t.lane * V<T>; first < n; first += BACKWARD_AHEAD * step) {
+        uint4 x[BACKWARD_AHEAD], z[BACKWARD_AHEAD];
+#pragma unroll
+        for (int u = 0; u < BACKWARD_AHEAD; u++) {
+            const int j = first + u * step;
+            if (j < n) {
+                x[u] = load(student + j, n - j, MINUS_INFINITY<T>);
+                z[u] = load(teacher + j, n - j, MINUS_INFINITY<T>);
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < BACKWARD_AHEAD; u++) {
+            float wide_x[V<T>], wide_z[V<T>];
+            const int j = first + u * step;
+            if (j < n) {
+                widen<T>(x[u], wide_x);
+                widen<T>(z[u], wide_z);
+                each(j, wide_x, wide_z);
+            }
+        }
+    }
+}
+
 template <class T>
 __device__ __forceinline__ static void backward_row(const cetvd_args &a, const team &t, int64_t r)
 {
     /* without dtvd nothing depends on the teacher: the student stands in its place */
-    const walked_pair<T> pair = {a.student.row<T>(r), (a.dtvd ? a.teacher : a.student).row<T>(r)};
+    const T *const student = a.student.row<T>(r);
+    const T *const teacher = a.dtvd ? a.teacher.row<T>(r) : student;
     const int y = (int)a.target[r];
     const float lse = a.saved_student[r], apart = a.dtvd ? lse - a.saved_teacher[r] : 0;
     const float sigma = a.dtvd ? a.saved_sigma[r] : 0, half = a.dtvd ? a.dtvd[r] / 2 : 0;
     const float dce = a.dce ? a.dce[r] : 0;
     const float above = half * (1 - sigma), below = -half * (1 + sigma), tie = -half * sigma;
-    pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&z)[V<T>]) {
+    each_ahead<T>(t, a.n, student, teacher, [&](int j, float(&x)[V<T>], float(&z)[V<T>]) {
         float dx[V<T>];
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
@@ -161,7 +208,8 @@ __device__ __forceinline__ static void backward_row(const cetvd_args &a, const t
 }
 
 template <class T>
-__global__ void __launch_bounds__(MOST_LANES) fused_ce_tvd_backward_kernel(const cetvd_args a)
+__global__ void __launch_bounds__(BACKWARD_LANES, 2)
+    fused_ce_tvd_backward_kernel(const cetvd_args a)
 {
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
@@ -245,7 +293,7 @@ tg_status cuda_fused_ce_tvd_backward(tg_ctx *ctx, const tg_fused_ce_tvd_backward
     if (a.rows > 0 && a.n > 0)
         by_wholeness(args->student, are_whole(tensors, 3), [&](auto e) {
             using T = decltype(e);
-            const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), FEW, MOST_LANES);
+            const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), FEW, BACKWARD_LANES);
             a.lanes = s.lanes;
             fused_ce_tvd_backward_kernel<T><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
         });
