@@ -1,6 +1,7 @@
 /* flash_attention.cu - calls of flash_attention by kernels of our own: what they are given, and
  * tensors that they cannot read as they lie. */
 #include "flash_attention_call.cuh"
+#include "flash_attention_plain.h"
 
 /* ---- copies of rows that do not begin at a multiple of 16 bytes, or do not end at one ---- */
 
@@ -67,25 +68,32 @@ tg_status cuda_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_for
     if (!takes(args) || args->dropout != 0)
         return TG_EUNSUPPORTED;
     flash_problem p = problem_of(args);
-    const int64_t bytes =
-        flash_bounds_bytes(args) + copy_bytes(args->q) + copy_bytes(args->k) + copy_bytes(args->v);
+    const bool decode = FLASH_IS_DECODE(args);
     tg_status status = cuda_begin(&call, ctx, "flash_attention_forward", args->q);
     if (status != TG_OK)
         return status;
-    char *room = bytes ? (char *)cuda_host->device_workspace(ctx, (size_t)bytes) : NULL;
-    if (bytes && !room)
-        return cuda_end(&call, TG_ENOMEM);
-    flash_put_bounds(&p, args, &room, call);
     by_type(args->q, [&](auto t) {
         using T = decltype(t);
+        const int64_t bytes = (decode ? flash_decode_bytes<T>(p, call.processors) : 0) +
+                              flash_bounds_bytes(args) + copy_bytes(args->q) + copy_bytes(args->k) +
+                              copy_bytes(args->v);
+        char *room = bytes ? (char *)cuda_host->device_workspace(ctx, (size_t)bytes) : NULL;
+        if (bytes && !room) {
+            status = TG_ENOMEM;
+            return;
+        }
+        flash_put_bounds(&p, args, &room, call);
         p.q = given<T>(args->q, &room, call);
         p.k = given<T>(args->k, &room, call);
         p.v = given<T>(args->v, &room, call);
         p.y = view_of(args->y);
         p.lse = (float *)data_of(args->lse);
-        flash_attention_forward<T>(p, call.stream);
+        if (decode)
+            flash_attention_decode<T>(p, room, call);
+        else
+            flash_attention_forward<T>(p, call.stream);
     });
-    return cuda_end(&call, TG_OK);
+    return cuda_end(&call, status);
 }
 
 tg_status cuda_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_backward_args *args)

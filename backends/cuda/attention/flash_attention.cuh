@@ -94,12 +94,17 @@ static inline bool flash_has_plain_scores(const flash_problem &p)
 }
 
 /* Launches for tensors of element type T: q, k, v, y and dy have rows that begin at a multiple of
- * 16 bytes and go on, with zeros, to the next one. factor > 0 in the forward. */
+ * 16 bytes and go on, with zeros, to the next one. */
 template <class T> void flash_attention_forward(const flash_problem &p, cudaStream_t stream);
 template <class T> void flash_attention_backward(const flash_problem &p, cudaStream_t stream);
-/* The same by Hopper's own instructions: T of 16 bits, no bias, nothing empty, whole rows of all
- * tensors. `room` lies in the workspace, and has as many bytes as the other function says. False,
- * and nothing has been launched, if the copy engine cannot read a tensor as it lies. */
+/* The same of few queries and, each batch being a sequence, many keys; `room` of so many bytes lies
+ * in the workspace. */
+template <class T> int64_t flash_decode_bytes(const flash_problem &p, int processors);
+template <class T>
+void flash_attention_decode(const flash_problem &p, char *room, const cuda_call &call);
+/* The first two by Hopper's own instructions: T of 16 bits, no bias, nothing empty, whole rows of
+ * all tensors. `room` lies in the workspace, and has as many bytes as the other function says.
+ * False, and nothing has been launched, if the copy engine cannot read a tensor as it lies. */
 template <class T> int64_t flash_forward_sm90_room(const flash_problem &p);
 template <class T>
 bool flash_attention_forward_sm90(const flash_problem &p, char *room, int processors,

@@ -110,9 +110,9 @@ static int shape_of(flash_shape *s, const tg_flash_attention_forward_args *args)
 int cuda_flash_attention_cudnn_accepts(const tg_flash_attention_forward_args *args)
 {
     flash_shape s;
-    return FLASH_IS_PLAIN(args) && shape_of(&s, args) && (uintptr_t)data_of(args->lse) % 16 == 0 &&
-           args->scale >= 0 && s.d % 8 == 0 && (!s.causal || s.queries == s.keys) &&
-           s.queries < INT32_MAX && s.keys < INT32_MAX &&
+    return FLASH_IS_PLAIN(args) && !FLASH_IS_DECODE(args) && shape_of(&s, args) &&
+           (uintptr_t)data_of(args->lse) % 16 == 0 && args->scale >= 0 && s.d % 8 == 0 &&
+           (!s.causal || s.queries == s.keys) && s.queries < INT32_MAX && s.keys < INT32_MAX &&
            4.0 * (double)(s.batches * s.heads * s.d) * (double)s.queries * (double)s.keys >=
                LEAST_FLOPS &&
            is_there();

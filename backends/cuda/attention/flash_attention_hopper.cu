@@ -1,6 +1,7 @@
 /* flash_attention_hopper.cu - calls of flash_attention by kernels for Hopper. */
 #include "flash_attention_call.cuh"
 #include "flash_attention_hopper.h"
+#include "flash_attention_plain.h"
 #include "host/tensor_map.h"
 
 /* Whether a card has compute capability 9.0, and this library its code. */
@@ -56,7 +57,7 @@ int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_a
 {
     const tg_tensor *const tensors[] = {args->q, args->k, args->v, args->y};
     return are_for_engine(tensors) && args->scale >= 0 && !args->bias && args->dropout == 0 &&
-           takes(args);
+           !FLASH_IS_DECODE(args) && takes(args);
 }
 
 tg_status cuda_flash_attention_forward_sm90(tg_ctx *ctx,

@@ -9,4 +9,11 @@
      (a)->window_right < 0 && (a)->softcap == 0 && (a)->dropout == 0 &&         \
      (a)->v->shape[3] == (a)->k->shape[3])
 
+/* Forwards that are bound by reading keys and values, once for all heads of a group: those of few
+ * queries, each batch being a sequence. */
+enum { FLASH_FEW_QUERIES = 16 };
+#define FLASH_IS_DECODE(a)                                          \
+    (!(a)->cu_seqlens_q && (a)->q->shape[1] <= FLASH_FEW_QUERIES && \
+     (a)->k->shape[1] > (a)->q->shape[1])
+
 #endif

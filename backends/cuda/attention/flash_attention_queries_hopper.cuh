@@ -1,5 +1,5 @@
-/* flash_attention_queries_hopper.cuh - the forward on Hopper: what a block has in shared memory, and
- * its jobs. */
+/* flash_attention_queries_hopper.cuh - the forward on Hopper: what a block has in shared memory,
+ * and its jobs. */
 #ifndef CUDA_FLASH_ATTENTION_QUERIES_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_QUERIES_HOPPER_CUH
 
