@@ -12,7 +12,8 @@ typedef struct question {
     int64_t sizes[MOST_ARGS][TG_MAX_NDIM];
 } question;
 
-/* The type that a dict has by an argument's name, f32 where it has none; -1 with a Python exception. */
+/* The type that a dict has by an argument's name, f32 where it has none; -1 with a Python
+ * exception. */
 static int type_of(PyObject *types, const char *name)
 {
     PyObject *value = types ? PyMapping_GetItemString(types, name) : NULL;
@@ -130,9 +131,9 @@ static int put_outputs(question *q, int type)
     return 0;
 }
 
-/* takes(operator, device, card, types by name, shapes by name, options by name): is there, among what
- * a call on that device tries, an implementation that takes compact tensors like these? Outputs are of
- * the first input's type. */
+/* takes(operator, device, card, types by name, shapes by name, options by name): is there, among
+ * what a call on that device tries, an implementation that takes compact tensors like these?
+ * Outputs are of the first input's type. */
 PyObject *operators_takes(PyObject *module, PyObject *args)
 {
     (void)module;
