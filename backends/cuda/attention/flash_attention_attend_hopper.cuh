@@ -109,7 +109,7 @@ template <class T, class C> struct flash_attending {
                                                int group_)
         : a(a_), j(j_), memory(memory_), own_q(q + group_ * 64 * PANEL_PITCH), before(before_),
           group(group_), own(j_.row + group_ * 64), row(own + threadIdx.x % WARPGROUP / 32 * 16),
-          y{}, most{-CUDART_INF_F, -CUDART_INF_F}, sum{}
+          y{}, most{-INFINITY, -INFINITY}, sum{}
     {
     }
 
