@@ -108,8 +108,8 @@ template <class T, class C> struct flash_attending {
                                                uint32_t memory_, uint32_t q, int before_,
                                                int group_)
         : a(a_), j(j_), memory(memory_), own_q(q + group_ * 64 * PANEL_PITCH), before(before_),
-          group(group_), own(j_.row + group_ * 64), row(own + threadIdx.x % WARPGROUP / 32 * 16),
-          y{}, most{-INFINITY, -INFINITY}, sum{}
+          group(group_), own(j_.row + group_ * 64),
+          row(own + threadIdx.x % WARPGROUP / 32 * 16), y{}, most{-INFINITY, -INFINITY}, sum{}
     {
     }
 
