@@ -50,6 +50,13 @@ void options_check_course(const options *o)
         die("--val-tokens needs --tokens");
     if (o->val.count && o->tokens)
         die("--val goes with --data; use --val-tokens with --tokens");
+    if (o->end_of_document >= 0 && !o->pack)
+        die("--end-of-document goes with --pack");
+    if (o->end_of_document >= o->vocab)
+        die("--end-of-document %lld is not below the vocabulary's %lld",
+            (long long)o->end_of_document, (long long)o->vocab);
+    if (o->pack && o->tokens && o->end_of_document < 0)
+        die("--pack needs --end-of-document with --tokens, which tell no documents apart");
     if (o->width % o->heads || (o->width / o->heads) % 2)
         die("--width %lld must be --heads %lld times an even number", (long long)o->width,
             (long long)o->heads);

@@ -1,4 +1,4 @@
-/* data.c - files to tokens to windows. */
+/* data.c - files to tokens. */
 #include "data.h"
 
 #include <dirent.h>
@@ -17,31 +17,40 @@ enum {
     HELD_OUT_OF = 10
 };
 
-uint64_t hash_at(uint64_t seed, uint64_t i)
-{
-    uint64_t z = (seed + 1) * 0xd1342543de82ef95u + (i + 1) * 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* ---- bytes ---- */
 
 typedef struct bytes {
     char *at;
     size_t count, room;
+    int64_t *starts; /* where a file begins, or text behind what is held out */
+    size_t documents, starts_room;
 } bytes;
+
+static void *grown(void *at, size_t bytes)
+{
+    at = realloc(at, bytes);
+    if (!at)
+        die("out of memory for %zu bytes of data", bytes);
+    return at;
+}
 
 static void append(bytes *b, const char *from, size_t count)
 {
     if (b->count + count > b->room) {
         b->room = (b->count + count) * 2;
-        b->at = realloc(b->at, b->room);
-        if (!b->at)
-            die("out of memory for %zu bytes of data", b->room);
+        b->at = grown(b->at, b->room);
     }
     memcpy(b->at + b->count, from, count);
     b->count += count;
+}
+
+static void begin_document(bytes *b, size_t at)
+{
+    if (b->documents == b->starts_room) {
+        b->starts_room = 2 * b->documents + 64;
+        b->starts = grown(b->starts, b->starts_room * sizeof(*b->starts));
+    }
+    b->starts[b->documents++] = (int64_t)at;
 }
 
 static void read_file(bytes *b, const char *path)
@@ -53,6 +62,7 @@ static void read_file(bytes *b, const char *path)
     if (S_ISDIR(info.st_mode))
         die("%s: is a folder; name files", path);
     char part[BLOCK];
+    begin_document(b, b->count);
     for (size_t n; (n = fread(part, 1, sizeof(part), f)) > 0;)
         append(b, part, n);
     if (ferror(f))
@@ -122,8 +132,23 @@ static void find_own_sources(files *list)
 static tokens row_of(const bytes *b)
 {
     static const char none[1];
-    return (tokens){
-        .bytes = (const void *)(b->at ? b->at : none), .count = (int64_t)b->count, .width = 1};
+    return (tokens){.bytes = (const void *)(b->at ? b->at : none),
+                    .count = (int64_t)b->count,
+                    .width = 1,
+                    .starts = b->starts,
+                    .documents = (int64_t)b->documents};
+}
+
+/* A block of all bytes, behind what `to` has; the one before it may have gone elsewhere, and
+ * the next document, `*d`, may begin in it. */
+static void append_block(bytes *to, const bytes *all, size_t from, size_t count, int apart,
+                         size_t *d)
+{
+    if (apart)
+        begin_document(to, to->count);
+    for (; *d < all->documents && (size_t)all->starts[*d] < from + count; ++*d)
+        begin_document(to, to->count + (size_t)all->starts[*d] - from);
+    append(to, all->at + from, count);
 }
 
 static void open_bytes(corpus *c, const options *o)
@@ -137,16 +162,20 @@ static void open_bytes(corpus *c, const options *o)
         c->what = "Tigon's own sources";
     }
     bytes all = {0}, train = {0}, held_out = {0};
+    size_t document = 0;
+    int held = -1;
     for (int i = 0; i < list->count; i++)
         read_file(&all, list->path[i]);
     for (size_t i = 0; i < all.count; i += BLOCK) {
         const size_t n = all.count - i < BLOCK ? all.count - i : BLOCK;
         const int hold = !o->val.count && i / BLOCK % HELD_OUT_OF == HELD_OUT_OF - 1;
-        append(hold ? &held_out : &train, all.at + i, n);
+        append_block(hold ? &held_out : &train, &all, i, n, hold != held, &document);
+        held = hold;
     }
     for (int i = 0; i < o->val.count; i++)
         read_file(&held_out, o->val.path[i]);
     free(all.at);
+    free(all.starts);
     c->train = row_of(&train);
     c->held_out = row_of(&held_out);
 }
@@ -172,6 +201,8 @@ static void survey(corpus *c, const options *o)
     checksum sum = {0}, of_held_out = {0};
     if (!o->eval_only)
         tokens_survey(&c->train, o->vocab, &sum);
+    if (o->pack && c->train.documents)
+        checksum_add(&sum, c->train.starts, (size_t)c->train.documents * sizeof(*c->train.starts));
     tokens_survey(&c->held_out, o->vocab, &of_held_out);
     c->hash = checksum_of(&sum) | 1;
 }
@@ -188,47 +219,4 @@ void data_open(corpus *c, const options *o)
             o->val_tokens ? "--val-tokens" : "--val", (long long)c->held_out.count,
             (long long)o->seq);
     survey(c, o);
-}
-
-/* ---- windows ---- */
-
-static int window(corpus *c, const tokens *t, const options *o, int64_t start, int64_t *in,
-                  int64_t *target)
-{
-    /* the inputs are the first token and, behind it, the targets but for the last one */
-    if (!tokens_read(t, start + 1, o->seq, o->vocab, target, c->lost, sizeof(c->lost)) ||
-        !tokens_read(t, start, 1, o->vocab, in, c->lost, sizeof(c->lost)))
-        return 0;
-    memcpy(in + 1, target, (size_t)(o->seq - 1) * sizeof(*in));
-    return 1;
-}
-
-void data_train(corpus *c, const options *o, int64_t first_window, int64_t *in, int64_t *target)
-{
-    const uint64_t starts = (uint64_t)(c->train.count - o->seq);
-    for (int64_t b = 0; b < o->batch; b++) {
-        const uint64_t random = hash_at((uint64_t)o->seed, (uint64_t)(first_window + b));
-        if (!window(c, &c->train, o, (int64_t)(random % starts), in + b * o->seq,
-                    target + b * o->seq))
-            return;
-    }
-}
-
-int64_t data_held_out_windows(const corpus *c, const options *o)
-{
-    const int64_t there = c->held_out.count > 0 ? (c->held_out.count - 1) / o->seq : 0;
-    return there < o->eval_windows ? there : o->eval_windows;
-}
-
-void data_held_out(corpus *c, const options *o, int64_t first_window, int64_t *in, int64_t *target)
-{
-    const int64_t left = data_held_out_windows(c, o) - first_window;
-    for (int64_t b = 0; b < o->batch && b < left; b++)
-        if (!window(c, &c->held_out, o, (first_window + b) * o->seq, in + b * o->seq,
-                    target + b * o->seq))
-            return;
-    for (int64_t i = left * o->seq; i < o->batch * o->seq; i++) {
-        in[i] = 0;
-        target[i] = -100;
-    }
 }

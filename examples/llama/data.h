@@ -14,17 +14,26 @@ typedef struct corpus {
     char lost[4300]; /* why data that were there can't be read any more; "" as long as they can */
 } corpus;
 
+/* The rows of a micro-batch, one behind the other: batch windows of seq tokens, and the tokens that
+ * follow them. With --pack, also the position of each in its document, and where documents begin,
+ * in batch * seq + 1 numbers; the rest is batch * seq. Targets across documents are -100. */
+typedef struct windows {
+    int64_t *in, *target;
+    int64_t *position, *begin;  /* NULL without --pack */
+    int64_t documents, targets; /* how many; of targets those that are not -100 */
+} windows;
+
 /* Opens what the options name, and reads all that a run will read; leaves with a message if that
  * cannot be done, if a token is not in the vocabulary, or if named held-out data hold no window. */
 void data_open(corpus *c, const options *o);
 
-/* Windows of `seq` tokens and the tokens that follow them, into arrays of batch * seq. If the data
- * cannot be read any more they set `lost`. Training windows start where a hash of seed and number
- * says: the same for every thread count, and for every way to cut a step into micro-batches. */
-void data_train(corpus *c, const options *o, int64_t first_window, int64_t *in, int64_t *target);
+/* A micro-batch of windows. If the data cannot be read any more they set `lost`. Training windows
+ * start where a hash of seed and number says: the same for every thread count, and for every way to
+ * cut a step into micro-batches. A window begins and ends amid a document, as it comes. */
+void data_train(corpus *c, const options *o, int64_t first_window, windows *w);
 
 /* Held-out windows follow one another; the targets of those behind the last are -100. */
-void data_held_out(corpus *c, const options *o, int64_t first_window, int64_t *in, int64_t *target);
+void data_held_out(corpus *c, const options *o, int64_t first_window, windows *w);
 int64_t data_held_out_windows(const corpus *c, const options *o);
 
 /* A stateless random number: the i-th of a seed. */

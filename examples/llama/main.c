@@ -2,7 +2,8 @@
  * cJSON: checkpoints).
  *
  *   options.c      what the user asks for          check.c        options that contradict others
- *   data.c         text to windows of tokens       tokens.c       token files
+ *   data.c         text to tokens                  tokens.c       token files
+ *   windows.c      tokens to windows, documents in them
  *   model.c        activations and views           pass.c         forward, loss, backward
  *   memory.c       places of activations           parameters.c   places, first values
  *   gradients.c    those of a step                 optimizer.c    clipping, schedule, AdamW

@@ -88,6 +88,25 @@ static void share(model *m, size_t gate_up)
     }
 }
 
+static void place_windows(model *m)
+{
+    const options *o = m->o;
+    const int64_t whole = o->batch * o->seq, places = 2 * o->accumulate;
+    const int64_t each = o->pack ? 4 * whole + 1 : 2 * whole;
+    int64_t *at = take_exchanged(m->r, (size_t)(places * each) * sizeof(*at));
+    m->drawn = take_memory((size_t)places * sizeof(*m->drawn));
+    for (int64_t i = 0; i < places; i++, at += each)
+        m->drawn[i] = (windows){.in = at,
+                                .target = at + whole,
+                                .position = each > 2 * whole ? at + 2 * whole : NULL,
+                                .begin = o->pack ? at + 3 * whole : NULL};
+    if (each == 2 * whole)
+        return;
+    const size_t table = (size_t)(m->rows * m->head_dim / 2) * sizeof(float);
+    m->row_cosine_data = take_activations(m->r, table);
+    m->row_sine_data = take_activations(m->r, table);
+}
+
 void model_place_activations(model *m, int training)
 {
     const options *o = m->o;
@@ -98,8 +117,9 @@ void model_place_activations(model *m, int training)
     m->last_rstd1_data = take_activations(m->r, rows * 4);
     m->y_data = take_activations(m->r, stream);
     m->h_data = take_activations(m->r, rows * (size_t)o->ff * el);
-    m->tokens = take_exchanged(m->r, 2 * (size_t)o->accumulate * 2 * rows * sizeof(*m->tokens));
-    m->results = take_exchanged(m->r, (2 * model_results_of(m) + 1) * sizeof(*m->results));
+    place_windows(m);
+    m->results = take_exchanged(m->r, 2 * model_results_of(m) * sizeof(*m->results));
+    m->shares = take_exchanged(m->r, 2 * (size_t)o->accumulate * sizeof(*m->shares));
     m->logits_data = take_tensors(m->r, (size_t)o->vocab * sizeof(*m->logits_data));
     if (training) {
         m->d_data = take_activations(m->r, stream);

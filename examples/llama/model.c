@@ -79,15 +79,16 @@ static void bind_layer(model *m, layer *l, extent x)
     const int64_t n = x.batch * x.count, dim = m->head_dim, el = (int64_t)tg_type_size(m->type);
     const int64_t k_at = o->heads * dim, v_at = k_at + o->kv_heads * dim;
     array all; /* qkv of the earlier positions and of these */
+    const int64_t batch = x.what == PACKED ? 1 : x.batch;
     matrix(m, &all, l->qkv_data, m->type, x.batch * (x.first + x.count), m->qkv_width);
     matrix(m, &l->qkv, l->qkv_data + x.first * m->qkv_width * el, m->type, n, m->qkv_width);
-    by_heads(&l->q, &l->qkv, 0, x.batch, o->heads, dim);
-    by_heads(&l->new_k, &l->qkv, k_at, x.batch, o->kv_heads, dim);
-    by_heads(&l->k, &all, k_at, x.batch, o->kv_heads, dim);
-    by_heads(&l->v, &all, v_at, x.batch, o->kv_heads, dim);
+    by_heads(&l->q, &l->qkv, 0, batch, o->heads, dim);
+    by_heads(&l->new_k, &l->qkv, k_at, batch, o->kv_heads, dim);
+    by_heads(&l->k, &all, k_at, batch, o->kv_heads, dim);
+    by_heads(&l->v, &all, v_at, batch, o->kv_heads, dim);
     matrix(m, &l->attended, l->attended_data, m->type, n, o->width);
-    by_heads(&l->attended4, &l->attended, 0, x.batch, o->heads, dim);
-    array_set(m, &l->lse, l->lse_data, TG_F32, 3, (int64_t[]){x.batch, o->heads, x.count});
+    by_heads(&l->attended4, &l->attended, 0, batch, o->heads, dim);
+    array_set(m, &l->lse, l->lse_data, TG_F32, 3, (int64_t[]){batch, o->heads, n / batch});
     matrix(m, &l->s2, l->s2_data, m->type, n, o->width);
     vector(m, &l->rstd2, l->rstd2_data, TG_F32, n);
     matrix(m, &l->gate_up, l->gate_up_data, m->type, n, 2 * o->ff);
@@ -102,6 +103,7 @@ void model_bind(model *m, extent x)
 {
     const options *o = m->o;
     const int64_t n = x.batch * x.count, dim = m->head_dim, el = (int64_t)tg_type_size(m->type);
+    const int64_t batch = x.what == PACKED ? 1 : x.batch;
     for (int64_t i = 0; i <= o->layers; i++) {
         const layer *l = i < o->layers ? &m->layers[i] : NULL;
         matrix(m, &m->s1[i], l ? l->s1_data : m->last_s1_data, m->type, n, o->width);
@@ -110,18 +112,23 @@ void model_bind(model *m, extent x)
     for (int64_t i = 0; i < o->layers; i++)
         bind_layer(m, &m->layers[i], x);
     matrix(m, &m->y, m->y_data, m->type, n, o->width);
-    by_heads(&m->y4, &m->y, 0, x.batch, o->heads, dim);
+    by_heads(&m->y4, &m->y, 0, batch, o->heads, dim);
     matrix(m, &m->d, m->d_data, m->type, n, o->width);
     matrix(m, &m->e, m->e_data, m->type, n, o->width);
     matrix(m, &m->h, m->h_data, m->type, n, o->ff);
     matrix(m, &m->dqkv, m->dqkv_data, m->type, n, m->qkv_width);
-    by_heads(&m->dq, &m->dqkv, 0, x.batch, o->heads, dim);
-    by_heads(&m->dk, &m->dqkv, o->heads * dim, x.batch, o->kv_heads, dim);
-    by_heads(&m->dv, &m->dqkv, (o->heads + o->kv_heads) * dim, x.batch, o->kv_heads, dim);
+    by_heads(&m->dq, &m->dqkv, 0, batch, o->heads, dim);
+    by_heads(&m->dk, &m->dqkv, o->heads * dim, batch, o->kv_heads, dim);
+    by_heads(&m->dv, &m->dqkv, (o->heads + o->kv_heads) * dim, batch, o->kv_heads, dim);
     matrix(m, &m->last, m->y_data + (n - 1) * o->width * el, m->type, 1, o->width);
     matrix(m, &m->logits, m->logits_data, TG_F32, 1, o->vocab);
-    vector(m, &m->dloss, &m->results[2 * model_results_of(m)], TG_F32, 1);
+    const int64_t table[3] = {batch, n / batch, dim / 2};
+    if (x.what != WHOLE) {
+        array_set(m, &m->row_cosine, m->row_cosine_data, TG_F32, 3, table);
+        array_set(m, &m->row_sine, m->row_sine_data, TG_F32, 3, table);
+    }
     m->first = x.first;
+    m->what = x.what;
     model_step_place(m, 0);
 }
 
@@ -132,14 +139,40 @@ void model_step_place(model *m, int64_t place)
     model_micro_batch(m, 0);
 }
 
+windows *model_windows(const model *m, int64_t i)
+{
+    return &m->drawn[m->place * m->o->accumulate + i];
+}
+
+/* (What is recorded for a device has a place for as many documents as there could be.) */
 void model_micro_batch(model *m, int64_t i)
 {
     const int64_t n = m->y.shape[0];
-    m->input_data = m->tokens + 2 * (m->place * m->o->accumulate + i) * m->rows;
-    m->target_data = m->input_data + m->rows;
-    vector(m, &m->input, m->input_data, TG_I64, n);
-    vector(m, &m->target, m->target_data, TG_I64, n);
+    const windows *w = model_windows(m, i);
+    m->input_data = w->in;
+    m->target_data = w->target;
+    m->position_data = w->position;
+    m->begin_data = w->begin;
+    m->share_data = &m->shares[m->place * m->o->accumulate + i];
+    vector(m, &m->input, w->in, TG_I64, n);
+    vector(m, &m->target, w->target, TG_I64, n);
     vector(m, &m->loss, model_results(m, m->place) + i, TG_F32, 1);
+    vector(m, &m->dloss, m->share_data, TG_F32, 1);
+    if (m->what != WHOLE)
+        array_set(m, &m->position, w->position, TG_I64, 2, m->row_cosine.shape);
+    if (m->what == PACKED)
+        vector(m, &m->begin, w->begin, TG_I64, (is_apart(m->r) ? n : w->documents) + 1);
+}
+
+void model_weigh(model *m)
+{
+    const int64_t micro_batches = m->o->accumulate;
+    int64_t all = 0;
+    for (int64_t i = 0; i < micro_batches; i++)
+        all += model_windows(m, i)->targets;
+    for (int64_t i = 0; i < micro_batches; i++)
+        m->shares[m->place * micro_batches + i] =
+            all ? (float)((double)model_windows(m, i)->targets / (double)all) : 0;
 }
 
 const float *model_results(const model *m, int64_t place)
@@ -199,7 +232,8 @@ void model_open(model *m, run *r, const options *o, int training)
         muon_open(m);
     model_init(m);
     init_rope(m);
-    m->results[2 * model_results_of(m)] = 1 / (float)o->accumulate;
-    to_device(r, m->results, (2 * model_results_of(m) + 1) * sizeof(*m->results));
-    model_bind(m, (extent){o->batch, 0, o->seq});
+    for (int64_t i = 0; i < 2 * o->accumulate; i++)
+        m->shares[i] = 1 / (float)o->accumulate;
+    to_device(r, m->shares, 2 * (size_t)o->accumulate * sizeof(*m->shares));
+    model_bind(m, (extent){o->batch, 0, o->seq, o->pack ? PACKED : WHOLE});
 }

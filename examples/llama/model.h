@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include "data.h"
 #include "options.h"
 #include "run.h"
 #include "shards.h"
@@ -32,10 +33,13 @@ typedef struct weight {
     int64_t at; /* its first element among all parameters */
 } weight;
 
+/* What rows are: whole sequences, or all of them one, of documents that the windows tell. */
+enum { WHOLE, PACKED };
+
 /* Rows of the batch that a pass works on: `batch` sequences of `count` positions from `first` on.
  * Training has first = 0; sampling has batch = 1 and keeps earlier positions' k and v. */
 typedef struct extent {
-    int64_t batch, first, count;
+    int64_t batch, first, count, what;
 } extent;
 
 typedef struct layer {
@@ -62,6 +66,7 @@ typedef struct model {
     int64_t head_dim, qkv_width;
     int64_t rows;   /* batch * seq: the room of every activation */
     int64_t first;  /* position of the bound rows */
+    int64_t what;   /* they are */
     int64_t place;  /* of the step among two: model_step_place() */
     int ordered;    /* gradients of micro-batches are added up in order: gradients.h */
     int64_t rounds; /* micro-batches of a rank in a step, at most */
@@ -92,17 +97,20 @@ typedef struct model {
     array h;                    /* [rows, ff] */
     array dqkv, dq, dk, dv;     /* gradient of qkv, and its views */
     array cosine, sine;         /* [seq, head_dim / 2] */
+    array row_cosine, row_sine; /* the same at the position of each row, where rows are not WHOLE */
     array input, target;        /* i64 [rows], of one micro-batch */
+    array position, begin;      /* i64 [1, rows], [documents + 1]; likewise */
     array loss, squares, dloss; /* one element each */
     array last, logits;         /* sampling: last row of y, its logits f32 [1, vocab] */
-    char *y_data, *d_data, *e_data, *h_data, *dqkv_data;
-    /* [2, accumulate, 2, rows]: of the micro-batches of a step, and of the step before it */
-    int64_t *tokens;
-    /* [2, accumulate + 1]: losses of the micro-batches, and the gradients' sum of squares; then
-     * dloss */
+    char *y_data, *d_data, *e_data, *h_data, *dqkv_data, *row_cosine_data, *row_sine_data;
+    /* [2, accumulate]: of the micro-batches of a step, and of the step before it */
+    windows *drawn;
+    /* [2, accumulate + 1]: losses of the micro-batches, and the gradients' sum of squares */
     float *results;
-    char *products_data;               /* logits of model_products() */
-    int64_t *input_data, *target_data; /* of one micro-batch */
+    float *shares;       /* [2, accumulate]: of the step's targets that a micro-batch has */
+    char *products_data; /* logits of model_products() */
+    int64_t *input_data, *target_data, *position_data, *begin_data; /* of one micro-batch */
+    float *share_data;
     float *logits_data;
 } model;
 
@@ -128,13 +136,17 @@ void model_bind(model *m, extent extent);
 /* Tokens and results of a step have one of two places, 0 or 1, so that the host writes those of the
  * next step, and reads those of this one, while the device works. */
 void model_step_place(model *m, int64_t place);
-/* Points input, target and loss at those of a micro-batch of the step. */
+/* Points input, target and loss at those of a micro-batch of the step, as they have been drawn. */
 void model_micro_batch(model *m, int64_t i);
+/* Where the windows of that micro-batch belong. */
+windows *model_windows(const model *m, int64_t i);
+/* When all micro-batches of the step have been drawn: how much of its loss each is, by targets. */
+void model_weigh(model *m);
 
 /* The passes over the bound rows, in pass.c. input_data (and target_data) hold the tokens. */
 void model_forward(model *m);
-/* Mean loss over the targets that are not -100, as a result. `train`: also the gradient of the loss
- * over --accumulate, of the stream into d, of the output matrix; `accumulate`: add to the
+/* Mean loss over the targets that are not -100, as a result. `train`: also the gradient of its
+ * share of the step's loss, of the stream into d, of the output matrix; `accumulate`: add to the
  * parameters' gradients. */
 void model_loss(model *m, int train, int accumulate);
 void model_backward(model *m, int accumulate);

@@ -46,6 +46,48 @@ static void norm_again(model *m, const array *s, const weight *norm, array *norm
          .eps = TG_VALUE(m->o->eps));
 }
 
+/* Rotary tables: a row for each position, or for each place. */
+static const tg_tensor *cosine(const model *m)
+{
+    return m->what == WHOLE ? &m->cosine.t : &m->row_cosine.t;
+}
+
+static const tg_tensor *sine(const model *m)
+{
+    return m->what == WHOLE ? &m->sine.t : &m->row_sine.t;
+}
+
+static const tg_tensor *documents(const model *m)
+{
+    return m->what == PACKED ? &m->begin.t : NULL;
+}
+
+/* Where documents begin, and the rotary tables' rows for the position of each place. */
+static void place_rows(model *m)
+{
+    if (m->what == PACKED)
+        to_device(m->r, m->begin_data, (size_t)m->begin.shape[0] * sizeof(*m->begin_data));
+    to_device(m->r, m->position_data, (size_t)tg_numel(&m->position.t) * sizeof(int64_t));
+    CALL(m->r, embedding_forward, .weight = &m->cosine.t, .indices = &m->position.t,
+         .y = &m->row_cosine.t);
+    CALL(m->r, embedding_forward, .weight = &m->sine.t, .indices = &m->position.t,
+         .y = &m->row_sine.t);
+}
+
+static void attention(model *m, layer *l)
+{
+    CALL(m->r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
+         .cu_seqlens_q = documents(m), .cu_seqlens_k = documents(m), .y = &l->attended4.t,
+         .lse = &l->lse.t, .causal = 1);
+}
+
+static void attention_back(model *m, const layer *l)
+{
+    CALL(m->r, flash_attention_backward, .dy = &m->y4.t, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
+         .y = &l->attended4.t, .lse = &l->lse.t, .cu_seqlens_q = documents(m),
+         .cu_seqlens_k = documents(m), .dq = &m->dq.t, .dk = &m->dk.t, .dv = &m->dv.t, .causal = 1);
+}
+
 void model_forward(model *m)
 {
     run *r = m->r;
@@ -53,14 +95,15 @@ void model_forward(model *m)
     CALL(r, embedding_forward, .weight = &m->embed.p.t, .indices = &m->input.t, .y = &m->s1[0].t);
     CALL(r, rms_norm_forward, .x = &m->s1[0].t, .weight = &m->norm1[0].p.t,
          .y = &m->layers[0].normed1.t, .rstd = &m->rstd1[0].t, .eps = TG_VALUE(m->o->eps));
+    if (m->what != WHOLE)
+        place_rows(m);
     for (int64_t i = 0; i < m->o->layers; i++) {
         layer *l = &m->layers[i];
         array *next = i + 1 < m->o->layers ? &l[1].normed1 : &m->y;
         product(m, &l->normed1, &l->wqkv, &l->qkv);
-        CALL(r, rope_forward, .q = &l->q.t, .k = &l->new_k.t, .cos = &m->cosine.t,
-             .sin = &m->sine.t, .yq = &l->q.t, .yk = &l->new_k.t, .position_offset = m->first);
-        CALL(r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
-             .y = &l->attended4.t, .lse = &l->lse.t, .causal = 1);
+        CALL(r, rope_forward, .q = &l->q.t, .k = &l->new_k.t, .cos = cosine(m), .sin = sine(m),
+             .yq = &l->q.t, .yk = &l->new_k.t, .position_offset = m->first);
+        attention(m, l);
         product(m, &l->attended, &l->wo, &m->y);
         add_norm(m, &m->s1[i], &l->norm2, &l->s2, &l->rstd2, &l->normed2);
         product(m, &l->normed2, &l->wgate_up, &l->gate_up);
@@ -74,6 +117,8 @@ void model_loss(model *m, int train, int accumulate)
 {
     weight *head = m->o->untied ? &m->head : &m->embed;
     to_device(m->r, m->target_data, (size_t)m->target.shape[0] * sizeof(*m->target_data));
+    if (m->what == PACKED && train) /* windows have not as many targets as each other */
+        to_device(m->r, m->share_data, sizeof(*m->share_data));
     CALL(m->r, fused_linear_cross_entropy_forward, .x = &m->y.t, .weight = &head->p.t,
          .target = &m->target.t, .dloss = train ? &m->dloss.t : NULL, .loss = &m->loss.t,
          .dx = train ? &m->d.t : NULL, .dweight = train ? &head->g.t : NULL,
@@ -99,10 +144,8 @@ static void layer_backward(model *m, int64_t i, int accumulate)
     /* attention: y holds the gradient of the attended values */
     product_dw(m, &m->e, &l->attended, &l->wo, accumulate);
     product_dx(m, &m->e, &l->wo, &m->y);
-    CALL(r, flash_attention_backward, .dy = &m->y4.t, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
-         .y = &l->attended4.t, .lse = &l->lse.t, .dq = &m->dq.t, .dk = &m->dk.t, .dv = &m->dv.t,
-         .causal = 1);
-    CALL(r, rope_backward, .dyq = &m->dq.t, .dyk = &m->dk.t, .cos = &m->cosine.t, .sin = &m->sine.t,
+    attention_back(m, l);
+    CALL(r, rope_backward, .dyq = &m->dq.t, .dyk = &m->dk.t, .cos = cosine(m), .sin = sine(m),
          .dq = &m->dq.t, .dk = &m->dk.t);
     norm_again(m, &m->s1[i], &m->norm1[i], &l->normed1);
     product_dw(m, &m->dqkv, &l->normed1, &l->wqkv, accumulate);

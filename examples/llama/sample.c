@@ -12,7 +12,7 @@
 /* Logits of the token behind `count` tokens at positions from `first` on. */
 static const float *predict(model *m, const int64_t *tokens, int64_t first, int64_t count)
 {
-    model_bind(m, (extent){1, first, count});
+    model_bind(m, (extent){1, first, count, WHOLE});
     memcpy(m->input_data, tokens + first, (size_t)count * sizeof(*tokens));
     model_forward(m);
     weight *head = m->o->untied ? &m->head : &m->embed;

@@ -39,11 +39,9 @@ void draw_step(progress *p)
     model *m = p->m;
     const options *o = m->o;
     model_step_place(m, (p->put + 1) % 2);
-    for (int64_t i = 0; i < o->accumulate && !*p->data->lost; i++) {
-        model_micro_batch(m, i);
-        data_train(p->data, o, (p->put * o->accumulate + i) * o->batch, m->input_data,
-                   m->target_data);
-    }
+    for (int64_t i = 0; i < o->accumulate && !*p->data->lost; i++)
+        data_train(p->data, o, (p->put * o->accumulate + i) * o->batch, model_windows(m, i));
+    model_weigh(m);
 }
 
 void put_step(progress *p)
@@ -56,13 +54,18 @@ void put_step(progress *p)
     run_mark(m->r, &p->results[m->place]);
 }
 
-/* The mean of the micro-batches' losses. On cards each rank has those of its own. */
-static double mean_loss(const model *m, const float *results)
+/* The mean of the losses of all targets. On cards each rank has those of its own micro-batches. */
+static double mean_loss(const model *m, int64_t place)
 {
     const int64_t n = m->o->accumulate, apart = is_apart(m->r), ranks = ranks_count();
-    double sum = 0;
+    const float *results = model_results(m, place);
+    const windows *drawn = &m->drawn[place * n];
+    double sum = 0, all = 0;
     for (int64_t i = 0; i < n; i++)
-        sum += !apart || i % ranks == ranks_here() ? (double)results[i] / (double)n : 0;
+        all += (double)drawn[i].targets;
+    for (int64_t i = 0; i < n && all > 0; i++)
+        if (!apart || i % ranks == ranks_here())
+            sum += (double)results[i] * (double)drawn[i].targets / all;
     if (apart)
         ranks_merge(&sum, 1);
     return sum;
@@ -75,9 +78,8 @@ static event end_step(progress *p)
     const int64_t step = ++p->done;
     event e = {.step = step, .lr = learning_rate(o, step)};
     run_wait_for(p->m->r, p->results[step % 2]);
-    const float *results = model_results(p->m, step % 2);
-    e.loss = mean_loss(p->m, results);
-    e.norm = sqrt((double)results[o->accumulate]);
+    e.loss = mean_loss(p->m, step % 2);
+    e.norm = sqrt((double)model_results(p->m, step % 2)[o->accumulate]);
     if (!isfinite(e.loss) || !isfinite(e.norm))
         die("step %lld: the loss is %g, the gradient norm %g: stopped before the parameters "
             "change; "

@@ -10,8 +10,10 @@
 typedef struct tokens {
     const unsigned char *bytes; /* of a byte each; NULL: in a file */
     const char *path;
-    int file, width;      /* width: bytes of a token */
-    int64_t first, count; /* of the file's tokens */
+    int file, width;       /* width: bytes of a token */
+    int64_t first, count;  /* of the file's tokens */
+    const int64_t *starts; /* where documents begin, by what is no token; in order */
+    int64_t documents;     /* how many of these */
 } tokens;
 
 /* All tokens of a file. Leaves with a message if the file is not of exactly the bytes that

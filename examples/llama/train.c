@@ -56,26 +56,30 @@ static double held_out_loss(model *m, corpus *data)
     const options *o = m->o;
     const int64_t windows = data_held_out_windows(data, o);
     const int batches = (int)((windows + o->batch - 1) / o->batch);
-    double *sums = take_memory((size_t)batches * sizeof(*sums)), sum = 0;
+    double *sums = take_memory(2 * (size_t)batches * sizeof(*sums)), sum = 0, all = 0;
+    double *shares = sums + batches; /* of a batch, in whole windows of targets */
     model_step_place(m, 0);
     for (int i = ranks_here(); i < batches; i += ranks_count()) {
-        const int64_t left = windows - i * o->batch, there = left < o->batch ? left : o->batch;
-        data_held_out(data, o, i * o->batch, m->input_data, m->target_data);
+        data_held_out(data, o, i * o->batch, model_windows(m, 0));
         if (*data->lost) {
             sums[i] = NAN; /* on all ranks, once they are merged */
             break;
         }
+        model_micro_batch(m, 0);
         model_forward(m);
         model_loss(m, 0, 0);
         model_fetch_results(m);
         run_wait(m->r);
-        sums[i] = (double)*model_results(m, 0) * (double)there;
+        shares[i] = (double)model_windows(m, 0)->targets / (double)o->seq;
+        sums[i] = (double)*model_results(m, 0) * shares[i];
     }
-    ranks_merge(sums, batches);
-    for (int i = 0; i < batches; i++)
+    ranks_merge(sums, 2 * batches);
+    for (int i = 0; i < batches; i++) {
         sum += sums[i];
-    leave_memory(sums, (size_t)batches * sizeof(*sums));
-    return windows ? sum / (double)windows : NAN;
+        all += shares[i];
+    }
+    leave_memory(sums, 2 * (size_t)batches * sizeof(*sums));
+    return all > 0 ? sum / all : NAN;
 }
 
 /* With --profile: the step's products alone, right after it, so that both meet the same machine.

@@ -67,7 +67,7 @@ static double pass(learner *n, corpus *text, int64_t step, const way *w)
     double loss = 0;
     for (int64_t i = 0; i < w->parts; i++) {
         model_micro_batch(m, i);
-        data_train(text, &n->o, (step * w->parts + i) * n->o.batch, m->input_data, m->target_data);
+        data_train(text, &n->o, (step * w->parts + i) * n->o.batch, model_windows(m, i));
         gradients_round(m, i);
         loss += get(&m->loss.t, 0) / (double)w->parts;
         if (w->drifts)

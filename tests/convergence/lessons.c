@@ -118,7 +118,7 @@ void course_logits_back(course *c)
 
 static void read_text(const course *c, learner *n, int64_t step)
 {
-    data_train(c->text, &n->o, step * n->o.batch, n->m.input_data, n->m.target_data);
+    data_train(c->text, &n->o, step * n->o.batch, model_windows(&n->m, 0));
 }
 
 static void language_update(const course *c, learner *n, int64_t step)
