@@ -43,7 +43,7 @@ class _Call:
         dtype, biased = lowered or query.dtype, self.bias is not None
         if biased and self.bias.dtype not in (torch.bool, query.dtype) or biased and self.bias.requires_grad:
             return False
-        if self.causal and self.queries > self.keys or query.device != given[-1].device:
+        if self.causal and self.queries > self.keys or any(t.device != query.device for t in given):
             return False
         backward = torch.is_grad_enabled() and any(t.requires_grad for t in given)
         return _library.takes(str(query.device), dtype, query.shape[1], key.shape[1], query.shape[3], value.shape[3],
