@@ -1,5 +1,5 @@
-/* question.c - what can be asked of an operator for tensors of which only shapes and types are told:
- * the shapes of its outputs, and whether an implementation takes such a call. */
+/* question.c - what can be asked of an operator for tensors of which only shapes and types are
+ * told: the shapes of its outputs, and whether an implementation takes such a call. */
 #include <stdlib.h>
 #include <string.h>
 
