@@ -1,6 +1,6 @@
 """The stubs for type checkers: of tigon.torch, whose functions and most of whose modules are made from the library's schema, and of what
 tigon.liger makes from its table.
-    stubs.py INCLUDE_TIGON PACKAGE_SOURCE FOLDER      writes torch/functional.pyi, torch/modules.pyi, torch/parallel.pyi,
+    stubs.py INCLUDE_TIGON PACKAGE_SOURCE FOLDER      writes torch/functional.pyi, torch/modules.pyi, torch/parallel.pyi, torch/ring.pyi,
                                                       liger/ops/__init__.pyi and liger/transformers/functional.pyi into FOLDER
 """
 import ast
@@ -172,6 +172,7 @@ def main(include, package, folder):
         "torch/functional": (HEAD, functions(names)),
         "torch/modules": (HEAD, classes(names, tree("torch/modules.py"))),
         "torch/parallel": (HEAD, annotated(tree("torch/parallel.py").body)),
+        "torch/ring": (HEAD, annotated(tree("torch/ring.py").body)),
         "liger/ops/__init__": ("", liger_ops(liger)),
         "liger/transformers/functional": ("", liger_functions(liger, tree("liger/transformers/functional.py"))),
     }

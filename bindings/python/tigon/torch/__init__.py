@@ -5,6 +5,7 @@ from tigon import _core, _devices
 from tigon.torch.functional import *  # noqa: F403
 from tigon.torch.modules import *  # noqa: F403
 from tigon.torch.parallel import *  # noqa: F403
+from tigon.torch.ring import *  # noqa: F403
 
 # Workspace on a card is PyTorch's memory, so that both share one pool and CUDA graphs can be recorded.
 _core.set_device_allocator("cuda", _torch.cuda.caching_allocator_alloc, _torch.cuda.caching_allocator_delete)
