@@ -19,9 +19,22 @@ typedef struct corpus {
  * in batch * seq + 1 numbers; the rest is batch * seq. Targets across documents are -100. */
 typedef struct windows {
     int64_t *in, *target;
-    int64_t *position, *begin;  /* NULL without --pack */
-    int64_t documents, targets; /* how many; of targets those that are not -100 */
+    int64_t *position, *begin; /* NULL without --pack, but positions are there with --ring too */
+    /* how many of these there are; of targets those that are not -100, of the windows and of what
+     * this rank has of them */
+    int64_t documents, targets, own;
 } windows;
+
+/* What a rank has of the loss of windows, by their targets. */
+static inline double windows_share(const windows *w)
+{
+    return w->own == w->targets ? 1 : (double)w->own / (double)w->targets;
+}
+
+/* With --ring N, N ranks have the same windows, and of each two of 2 N chunks (ring.h): how many
+ * such rings there are, and which one this rank is in. Without it each rank is one by itself. */
+int64_t rings_count(const options *o);
+int64_t ring_here(const options *o);
 
 /* Opens what the options name, and reads all that a run will read; leaves with a message if that
  * cannot be done, if a token is not in the vocabulary, or if named held-out data hold no window. */

@@ -180,12 +180,12 @@ static void idle_round(model *m)
 void gradients_round(model *m, int64_t round)
 {
     struct gradients *g = m->gradients;
-    const int64_t ranks = m->shards.ranks, left = m->o->accumulate - round * ranks;
+    const int64_t rings = rings_count(m->o), left = m->o->accumulate - round * rings;
     const int add = !m->ordered && round > 0;
     g->round = round;
-    g->from = left < ranks ? left : ranks;
-    if (ranks_here() < left) {
-        model_micro_batch(m, round * ranks + ranks_here());
+    g->from = (left < rings ? left : rings) * m->o->ring;
+    if (ring_here(m->o) < left) {
+        model_micro_batch(m, round * rings + ring_here(m->o));
         model_forward(m);
         model_loss(m, 1, add);
         model_backward(m, add);
@@ -261,7 +261,9 @@ void gradients_squares(model *m)
     for (int i = 0; i < s->count; i++)
         bucket_squares(m, &s->buckets[i]);
     for (int64_t i = 0; i < losses; i++)
-        g->merged[i] = i % s->ranks == ranks_here() ? (double)results[i] : 0;
+        g->merged[i] = i % rings_count(m->o) == ring_here(m->o)
+                           ? (double)results[i] * windows_share(model_windows(m, i))
+                           : 0;
     for (int64_t i = 0; i < s->chunks; i++)
         g->merged[losses + i] = (double)g->squares[i];
     ranks_merge(g->merged, (int)(losses + s->chunks));

@@ -1,7 +1,7 @@
 /* gradients.h - from the gradients of micro-batches to those of a step.
  *
  * The micro-batches of a step go to the ranks in turn: in round j rank r has the one of number j *
- * ranks + r, if there are so many.
+ * ranks + r, if there are so many; with --ring N the N ranks of a ring have one together.
  *
  * Ordered, as it is by default in the host's memory: each gradient is computed by itself, and they
  * are added up in the order of their numbers, each rank those of its own slices. So the bits do

@@ -6,6 +6,7 @@
  *   windows.c      tokens to windows, documents in them
  *   model.c        activations and views           pass.c         forward, loss, backward
  *   memory.c       places of activations           parameters.c   places, first values
+ *   ring.c         attention of ranks that share windows
  *   gradients.c    those of a step                 optimizer.c    clipping, schedule, AdamW
  *   muon.c         the layers' matrices by Muon
  *   shards.c       which rank keeps what           ranks/         processes that train together
@@ -83,8 +84,10 @@ static void share_course(options *o)
     const int count = ranks_count();
     if (count > 1 && o->compare)
         die("--compare runs on one rank, not on %d", count);
+    if (count % o->ring)
+        die("--ring %lld does not divide the number of ranks, %d", (long long)o->ring, count);
     if (!o->accumulate)
-        o->accumulate = count;
+        o->accumulate = count / o->ring;
     if (ranks_here() == 0)
         return;
     o->log = o->plot = NULL;

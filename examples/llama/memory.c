@@ -92,7 +92,7 @@ static void place_windows(model *m)
 {
     const options *o = m->o;
     const int64_t whole = o->batch * o->seq, places = 2 * o->accumulate;
-    const int64_t each = o->pack ? 4 * whole + 1 : 2 * whole;
+    const int64_t each = o->pack ? 4 * whole + 1 : o->ring > 1 ? 3 * whole : 2 * whole;
     int64_t *at = take_exchanged(m->r, (size_t)(places * each) * sizeof(*at));
     m->drawn = take_memory((size_t)places * sizeof(*m->drawn));
     for (int64_t i = 0; i < places; i++, at += each)

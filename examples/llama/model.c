@@ -7,6 +7,7 @@
 #include "gradients.h"
 #include "muon.h"
 #include "ranks/ranks.h"
+#include "ring.h"
 
 /* ---- arrays ---- */
 
@@ -172,7 +173,7 @@ void model_weigh(model *m)
         all += model_windows(m, i)->targets;
     for (int64_t i = 0; i < micro_batches; i++)
         m->shares[m->place * micro_batches + i] =
-            all ? (float)((double)model_windows(m, i)->targets / (double)all) : 0;
+            all ? (float)((double)model_windows(m, i)->own / (double)all) : 0;
 }
 
 const float *model_results(const model *m, int64_t place)
@@ -206,7 +207,7 @@ void model_open(model *m, run *r, const options *o, int training)
     m->type = (tg_type)tg_type_by_name(o->type);
     m->head_dim = o->width / o->heads;
     m->qkv_width = (o->heads + 2 * o->kv_heads) * m->head_dim;
-    m->rows = o->batch * o->seq;
+    m->rows = o->batch * o->seq / o->ring;
     const size_t layers = (size_t)o->layers;
     m->layers = take_memory(layers * sizeof(layer));
     m->norm1 = take_memory((layers + 1) * sizeof(weight));
@@ -214,7 +215,7 @@ void model_open(model *m, run *r, const options *o, int training)
     m->rstd1 = take_memory((layers + 1) * sizeof(array));
     model_place(m); /* counts */
     m->ordered = !o->unordered && !is_apart(r);
-    m->rounds = (o->accumulate + ranks_count() - 1) / ranks_count();
+    m->rounds = (o->accumulate + rings_count(o) - 1) / rings_count(o);
     cut(m);
     model_place_activations(m, training);
     const size_t bytes = (size_t)m->shards.owned * 4;
@@ -235,5 +236,10 @@ void model_open(model *m, run *r, const options *o, int training)
     for (int64_t i = 0; i < 2 * o->accumulate; i++)
         m->shares[i] = 1 / (float)o->accumulate;
     to_device(r, m->shares, 2 * (size_t)o->accumulate * sizeof(*m->shares));
-    model_bind(m, (extent){o->batch, 0, o->seq, o->pack ? PACKED : WHOLE});
+    if (o->ring > 1)
+        ring_open(m);
+    model_bind(m, (extent){o->batch, 0, o->seq / o->ring,
+                           o->ring > 1 ? SHARED
+                           : o->pack   ? PACKED
+                                       : WHOLE});
 }

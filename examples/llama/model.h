@@ -11,6 +11,7 @@
 #define LLAMA_MODEL_H
 
 #include <stdint.h>
+#include <string.h>
 
 #include "data.h"
 #include "options.h"
@@ -33,11 +34,13 @@ typedef struct weight {
     int64_t at; /* its first element among all parameters */
 } weight;
 
-/* What rows are: whole sequences, or all of them one, of documents that the windows tell. */
-enum { WHOLE, PACKED };
+/* What rows are: whole sequences, which keep earlier positions' k and v where `first` is not 0; all
+ * of them one, of documents that the windows tell; parts of sequences, whose others other ranks
+ * have. */
+enum { WHOLE, PACKED, SHARED };
 
 /* Rows of the batch that a pass works on: `batch` sequences of `count` positions from `first` on.
- * Training has first = 0; sampling has batch = 1 and keeps earlier positions' k and v. */
+ * Training has first = 0; sampling has batch = 1. */
 typedef struct extent {
     int64_t batch, first, count, what;
 } extent;
@@ -64,7 +67,7 @@ typedef struct model {
     run *r;
     const options *o;
     int64_t head_dim, qkv_width;
-    int64_t rows;   /* batch * seq: the room of every activation */
+    int64_t rows;   /* batch * seq, of a ring its share: the room of every activation */
     int64_t first;  /* position of the bound rows */
     int64_t what;   /* they are */
     int64_t place;  /* of the step among two: model_step_place() */
@@ -83,6 +86,7 @@ typedef struct model {
     shards shards;
     struct gradients *gradients;
     struct transfers *sharing; /* of parameters after a step */
+    struct ring *ring;         /* NULL: windows are not shared */
 
     weight embed, head; /* [vocab, width]; head is embed if they are tied */
     weight *norm1;      /* [layers + 1] of [width]: before each layer, and the last one */
@@ -99,7 +103,7 @@ typedef struct model {
     array cosine, sine;         /* [seq, head_dim / 2] */
     array row_cosine, row_sine; /* the same at the position of each row, where rows are not WHOLE */
     array input, target;        /* i64 [rows], of one micro-batch */
-    array position, begin;      /* i64 [1, rows], [documents + 1]; likewise */
+    array position, begin;      /* i64 [batch, places], [documents + 1]; likewise */
     array loss, squares, dloss; /* one element each */
     array last, logits;         /* sampling: last row of y, its logits f32 [1, vocab] */
     char *y_data, *d_data, *e_data, *h_data, *dqkv_data, *row_cosine_data, *row_sine_data;
@@ -113,6 +117,14 @@ typedef struct model {
     float *share_data;
     float *logits_data;
 } model;
+
+/* The nearest number of 16 bits. */
+static inline uint16_t bf16_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
 
 /* Allocates and initialises; with `training` also gradients and moments. The options must live on.
  */

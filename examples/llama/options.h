@@ -27,6 +27,7 @@ typedef struct options {
     const char *optimizer; /* of the layers' matrices: "adamw" or "muon" */
     int64_t pack,
         end_of_document; /* documents apart in a window; the token that ends one, -1: none */
+    int64_t ring;        /* ranks that share a window */
     int64_t batch, seq, accumulate, unordered, steps, warmup, seed, recompute;
     double lr, min_lr /* NaN: not given */, weight_decay, beta1, beta2, clip;
     int64_t eval_every, eval_windows, save_every, stop_after;

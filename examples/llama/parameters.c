@@ -77,9 +77,7 @@ void model_set(model *m, int64_t i, float value)
         ((float *)m->param)[i] = value;
         return;
     }
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    ((uint16_t *)m->param)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    ((uint16_t *)m->param)[i] = bf16_of(value);
     const int64_t place = m->master ? shards_place(&m->shards, i) : -1;
     if (place >= 0)
         m->master[place] = value;

@@ -1,5 +1,7 @@
-/* pass.c - the model itself: forward, loss, backward. Only calls of operators. */
+/* pass.c - the model itself: forward, loss, backward. Only calls of operators, but for what ranks
+ * of a ring say to each other. */
 #include "model.h"
+#include "ring.h"
 
 /* out = x w^T */
 static void product(model *m, const array *x, const weight *w, array *out)
@@ -76,16 +78,23 @@ static void place_rows(model *m)
 
 static void attention(model *m, layer *l)
 {
-    CALL(m->r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
-         .cu_seqlens_q = documents(m), .cu_seqlens_k = documents(m), .y = &l->attended4.t,
-         .lse = &l->lse.t, .causal = 1);
+    if (m->what == SHARED)
+        ring_forward(m, l);
+    else
+        CALL(m->r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
+             .cu_seqlens_q = documents(m), .cu_seqlens_k = documents(m), .y = &l->attended4.t,
+             .lse = &l->lse.t, .causal = 1);
 }
 
 static void attention_back(model *m, const layer *l)
 {
-    CALL(m->r, flash_attention_backward, .dy = &m->y4.t, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
-         .y = &l->attended4.t, .lse = &l->lse.t, .cu_seqlens_q = documents(m),
-         .cu_seqlens_k = documents(m), .dq = &m->dq.t, .dk = &m->dk.t, .dv = &m->dv.t, .causal = 1);
+    if (m->what == SHARED)
+        ring_backward(m, l);
+    else
+        CALL(m->r, flash_attention_backward, .dy = &m->y4.t, .q = &l->q.t, .k = &l->k.t,
+             .v = &l->v.t, .y = &l->attended4.t, .lse = &l->lse.t, .cu_seqlens_q = documents(m),
+             .cu_seqlens_k = documents(m), .dq = &m->dq.t, .dk = &m->dk.t, .dv = &m->dv.t,
+             .causal = 1);
 }
 
 void model_forward(model *m)

@@ -59,7 +59,7 @@ static double held_out_loss(model *m, corpus *data)
     double *sums = take_memory(2 * (size_t)batches * sizeof(*sums)), sum = 0, all = 0;
     double *shares = sums + batches; /* of a batch, in whole windows of targets */
     model_step_place(m, 0);
-    for (int i = ranks_here(); i < batches; i += ranks_count()) {
+    for (int i = (int)ring_here(o); i < batches; i += (int)rings_count(o)) {
         data_held_out(data, o, i * o->batch, model_windows(m, 0));
         if (*data->lost) {
             sums[i] = NAN; /* on all ranks, once they are merged */
@@ -70,7 +70,7 @@ static double held_out_loss(model *m, corpus *data)
         model_loss(m, 0, 0);
         model_fetch_results(m);
         run_wait(m->r);
-        shares[i] = (double)model_windows(m, 0)->targets / (double)o->seq;
+        shares[i] = (double)model_windows(m, 0)->own / (double)o->seq;
         sums[i] = (double)*model_results(m, 0) * shares[i];
     }
     ranks_merge(sums, 2 * batches);
@@ -173,9 +173,9 @@ static void describe(report *r, const model *m, const corpus *data)
                (long long)o->layers, (long long)o->width, (double)m->used / 1e6, o->type,
                tg_ctx_device(m->r->ctx), tg_ctx_threads(m->r->ctx));
     if (ranks_count() > 1)
-        report_say(r, "%d ranks, %lld micro-batches of %lld windows in a step%s", ranks_count(),
-                   (long long)o->accumulate, (long long)o->batch,
-                   o->accumulate % ranks_count() ? ": not the same number for each rank" : "");
+        report_say(r, "%d ranks%s, %lld micro-batches of %lld windows in a step%s", ranks_count(),
+                   o->ring > 1 ? " in rings" : "", (long long)o->accumulate, (long long)o->batch,
+                   o->accumulate % rings_count(o) ? ": not the same number for each rank" : "");
     report_say(r, "data: %s, %lld to train on, %lld held out", data->what,
                (long long)data->train.count, (long long)data->held_out.count);
     if (!data_held_out_windows(data, o))
@@ -216,6 +216,8 @@ int train(const options *o, const course *c, history *h)
     corpus data;
     report p;
     run_open(&r, o->device, c->impl, o->threads ? (int)o->threads : ranks_threads());
+    if (o->ring > 1 && is_apart(&r))
+        die("--ring is for ranks that work on processors, not on %s", tg_ctx_device(r.ctx));
     if (ranks_count() > 1 && is_apart(&r))
         join_cards(&r, o);
     data_open(&data, o);

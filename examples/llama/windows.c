@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "data.h"
+#include "ranks/ranks.h"
 
 uint64_t hash_at(uint64_t seed, uint64_t i)
 {
@@ -95,12 +96,38 @@ static void no_window(const options *o, windows *w, int64_t b)
     }
 }
 
+int64_t rings_count(const options *o)
+{
+    return ranks_count() / o->ring;
+}
+
+int64_t ring_here(const options *o)
+{
+    return ranks_here() / o->ring;
+}
+
+/* Leaves this rank's chunks of each window, one behind the other, at the begin of the arrays. */
+static void deal(const options *o, windows *w)
+{
+    const int64_t chunk = o->seq / (2 * o->ring), here = ranks_here() % o->ring;
+    int64_t *const arrays[] = {w->in, w->target, w->position};
+    for (int64_t i = 0; i < 2 * o->batch; i++) {
+        const int64_t at = i % 2 ? 2 * o->ring - 1 - here : here;
+        for (int k = 0; k < 3; k++)
+            memmove(arrays[k] + i * chunk, arrays[k] + i / 2 * o->seq + at * chunk,
+                    (size_t)chunk * sizeof(int64_t));
+    }
+}
+
 /* Documents behind the last one are empty. */
 static void end(const options *o, windows *w)
 {
     const int64_t rows = o->batch * o->seq;
     for (int64_t i = w->documents; o->pack && i <= rows; i++)
         w->begin[i] = rows;
+    if (o->ring > 1)
+        deal(o, w);
+    w->own = targets_of(w->target, rows / o->ring);
 }
 
 void data_train(corpus *c, const options *o, int64_t first_window, windows *w)
