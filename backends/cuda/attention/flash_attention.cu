@@ -65,7 +65,7 @@ CUDA_OPERATOR(flash_attention_backward, TG_TAKES_FLOATS);
 tg_status cuda_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_forward_args *args)
 {
     cuda_call call;
-    if (!takes(args) || args->dropout != 0)
+    if (!takes(args))
         return TG_EUNSUPPORTED;
     flash_problem p = problem_of(args);
     const bool decode = FLASH_IS_DECODE(args);
@@ -99,7 +99,7 @@ tg_status cuda_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_for
 tg_status cuda_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_backward_args *args)
 {
     cuda_call call;
-    if (!takes(args) || args->dropout != 0)
+    if (!takes(args))
         return TG_EUNSUPPORTED;
     flash_problem p = problem_of(args);
     const tg_tensor *const inputs[] = {args->q, args->k, args->v, args->y, args->dy};

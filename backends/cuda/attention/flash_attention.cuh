@@ -85,12 +85,13 @@ struct flash_problem {
     float softcap;       /* 0: none */
     flash_bias bias;
     vector_span sinks, dsinks; /* [Hq] */
+    tg_dropout dropout;
 };
 
-/* Whether scores are more than products times a factor. */
+/* Whether scores are products times a factor, and all of their powers count. */
 static inline bool flash_has_plain_scores(const flash_problem &p)
 {
-    return p.softcap == 0 && !p.bias.of.data;
+    return p.softcap == 0 && !p.bias.of.data && p.dropout.least == 0;
 }
 
 /* Launches for tensors of element type T: q, k, v, y and dy have rows that begin at a multiple of

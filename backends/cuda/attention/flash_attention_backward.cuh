@@ -61,13 +61,14 @@ __device__ __forceinline__ void flash_deltas(float (&delta)[MT][2], const char *
 
 /* Where a block's memory and its rows are, and the columns that some row sees: of one head, or of
  * each of a group. */
-template <class T, int D, bool OF_KEYS> struct flash_block {
+template <class T, int D, bool OF_KEYS, bool FORMED> struct flash_block {
     using C = flash_backward<T, D, OF_KEYS>;
     flash_place at;
     uint32_t own_a, own_b, stages, rows_of_columns;
     int own, row,
-        left; /* the warp's first row in the block and of all, how many there are from it */
-    int first, last, steps, all_steps;
+        left;        /* the warp's first row in the block and of all, how many there are from it */
+    int first, last; /* columns that some row sees */
+    int from, steps, all_steps;
     flash_band band;
 
     __device__ __forceinline__ flash_block(const flash_problem &p, uint32_t memory)
@@ -82,7 +83,8 @@ template <class T, int D, bool OF_KEYS> struct flash_block {
         const int low = OF_KEYS ? 1 - s.end : s.begin, high = OF_KEYS ? 1 - s.begin : s.end;
         first = max(0, at.row + low);
         last = min(OF_KEYS ? s.queries : s.keys, at.row + C::ROWS - 1 + high);
-        steps = last > first ? (last - first + C::COLUMNS - 1) / C::COLUMNS : 0;
+        from = FORMED && !OF_KEYS ? first - flash_ahead<C::NT>(p.dropout, first) : first;
+        steps = last > first ? (last - from + C::COLUMNS - 1) / C::COLUMNS : 0;
         all_steps = OF_KEYS ? steps * p.group : steps;
         band = {low, high, last - row};
     }
@@ -94,7 +96,7 @@ template <class T, int D, bool OF_KEYS> struct flash_block {
 
     __device__ __forceinline__ int column_of(int step) const
     {
-        return first + step % steps * C::COLUMNS;
+        return from + step % steps * C::COLUMNS;
     }
 
     /* The head of queries or of keys whose columns a step has. */
@@ -122,16 +124,17 @@ template <class T, int D, bool OF_KEYS> struct flash_block {
     {
         const uint32_t stage = stages + step % 2 * 2 * C::TILE;
         const int column = column_of(step), head = head_of(p, step), b = at.of.batch;
-        const int from = (OF_KEYS ? at.of.query : at.of.key) + column;
+        const int place = (OF_KEYS ? at.of.query : at.of.key) + column;
+        const int skip = FORMED && !OF_KEYS ? first - column : 0;
         const flash_view &x = OF_KEYS ? p.q : p.k, &y = OF_KEYS ? p.dy : p.v;
-        load_tile<T, D, C::COLUMNS, C::THREADS>(stage, x.at(b, head, from), x.row, last - column,
-                                                p.d);
-        load_tile<T, D, C::COLUMNS, C::THREADS>(stage + C::TILE, y.at(b, head, from), y.row,
-                                                last - column, p.e);
+        load_tile<T, D, C::COLUMNS, C::THREADS>(stage, x.at(b, head, place), x.row, last - column,
+                                                p.d, skip);
+        load_tile<T, D, C::COLUMNS, C::THREADS>(stage + C::TILE, y.at(b, head, place), y.row,
+                                                last - column, p.e, skip);
         if (OF_KEYS && threadIdx.x < C::COLUMNS)
             copy_ahead<8>(rows_of_columns + step % 2 * C::OF_COLUMNS +
                               threadIdx.x * (int)sizeof(flash_row),
-                          p.rows + ((int64_t)b * p.heads + head) * p.queries + from + threadIdx.x,
+                          p.rows + ((int64_t)b * p.heads + head) * p.queries + place + threadIdx.x,
                           (int)threadIdx.x < last - column);
     }
 };
@@ -196,22 +199,27 @@ __device__ __forceinline__ void flash_differ(float (&ds)[MT][NT][4], const float
     });
 }
 
-/* Both, where scores are more than products times a factor. row, column: the first of each. */
+/* Both, where scores are more than products times a factor, or not all powers are kept. row,
+ * column: the first of each. */
 template <class T, bool OF_KEYS, bool SCORES, int MT, int NT>
 __device__ __forceinline__ void
 flash_weigh_and_differ(float (&s)[MT][NT][4], float (&ds)[MT][NT][4], const flash_scores<T> &scores,
                        const float (&lse)[MT][2], const float (&delta)[MT][2],
-                       const float4 (&of_columns)[NT], int row, int column)
+                       const float4 (&of_columns)[NT], const uint32_t (&kept)[MT][2], int row,
+                       int column)
 {
     each_score<MT, NT>([&](int m, int n, int i, int r, int c) {
         const float shift = flash_lse(OF_KEYS, lse[m], of_columns[n], i);
         const int query = OF_KEYS ? column + c : row + r, key = OF_KEYS ? row + r : column + c;
         float slope;
         const float score = scores.of_product(s[m][n][i], query, key, &slope);
-        s[m][n][i] = power_of_2(score + (P_EXPONENT<T> - shift));
+        const bool keep = kept[m][i / 2] >> (2 * n + i % 2) & 1;
+        const float power = power_of_2(score + (P_EXPONENT<T> - shift));
+        s[m][n][i] = keep ? power : 0;
         if (SCORES) {
             const float mean = flash_delta(OF_KEYS, delta[m], of_columns[n], i);
-            ds[m][n][i] = factor_of<T>(s[m][n][i], P_UNIT<T> * slope * (ds[m][n][i] - mean));
+            const float dp = keep ? ds[m][n][i] * (float)scores.p.dropout.factor : 0;
+            ds[m][n][i] = factor_of<T>(power, P_UNIT<T> * slope * (dp - mean));
         }
     });
 }
@@ -229,7 +237,7 @@ __device__ __forceinline__ void flash_store(const BLOCK &o, char *tile,
     store_rows<T, D>(tile, o.own, sum, factor, o.rows_at(to, o.row), to.row, o.left, width);
 }
 
-/* FORMED: scores are more than products times p.factor. */
+/* FORMED: scores are more than products times p.factor, or not all of their powers count. */
 template <class T, int D, int MAKES, bool FORMED>
 __global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREADS, 2)
     flash_backward_kernel(const __grid_constant__ flash_problem p)
@@ -238,7 +246,7 @@ __global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREA
     constexpr bool VALUES = MAKES & FLASH_DV;
     using C = flash_backward<T, D, OF_KEYS>;
     extern __shared__ __align__(1024) char memory[];
-    const flash_block<T, D, OF_KEYS> o(p, shared_address(memory));
+    const flash_block<T, D, OF_KEYS, FORMED> o(p, shared_address(memory));
     if (o.at.row >= o.rows())
         return;
     o.load_rows(p, SCORES);
@@ -270,9 +278,13 @@ __global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREA
         if constexpr (FORMED) {
             if constexpr (SCORES)
                 multiply_rows<T, D>(ds, o.own_b, o.own, stage + C::TILE);
-            const flash_scores<T> scores(p, o.at.of, OF_KEYS ? o.head_of(p, step) : o.at.head);
-            flash_weigh_and_differ<T, OF_KEYS, SCORES>(s, ds, scores, lse, delta, of_columns, o.row,
-                                                       column);
+            const int head = OF_KEYS ? o.head_of(p, step) : o.at.head;
+            const flash_scores<T> scores(p, o.at.of, head);
+            uint32_t kept[C::MT][2];
+            flash_draw<OF_KEYS, C::MT, C::NT>(kept, p.dropout, o.at.of.number * p.heads + head,
+                                              o.row, column);
+            flash_weigh_and_differ<T, OF_KEYS, SCORES>(s, ds, scores, lse, delta, of_columns, kept,
+                                                       o.row, column);
         } else {
             flash_weigh<T, OF_KEYS>(s, p.factor, lse, of_columns);
         }
@@ -294,7 +306,8 @@ __global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREA
     if constexpr (SCORES)
         flash_store<T, D>(o, memory, ds_sum, OF_KEYS ? p.dk : p.dq, p.scale, p.d);
     if constexpr (VALUES)
-        flash_store<T, D>(o, memory + C::OWN, p_sum, p.dv, P_UNIT<T>, p.e);
+        flash_store<T, D>(o, memory + C::OWN, p_sum, p.dv, P_UNIT<T> * (float)p.dropout.factor,
+                          p.e);
 }
 
 template <class T, int D, bool FORMED>

@@ -55,6 +55,7 @@ template <class ARGS> static flash_problem problem_of(const ARGS *a)
     p.softcap = (float)a->softcap;
     p.bias = bias_of(a->bias);
     p.sinks = vector_of(a->sinks);
+    p.dropout = TG_DROPOUT(a);
     return p;
 }
 

@@ -42,7 +42,7 @@ __device__ __forceinline__ void flash_end(const flash_problem &p, const flash_pl
         sum[h] = s.sees_none(row + h * 8 + lane_id() / 4) ? 0 : sum[h] * shrink[h];
 }
 
-/* FORMED: scores are more than products times p.factor > 0. */
+/* FORMED: scores are more than products times p.factor > 0, or not all of their powers count. */
 template <class T, int D, bool FORMED>
 __global__ void __launch_bounds__(flash_forward<T, D>::THREADS, 2)
     flash_forward_kernel(const __grid_constant__ flash_problem p)
@@ -62,29 +62,31 @@ __global__ void __launch_bounds__(flash_forward<T, D>::THREADS, 2)
     const int own = threadIdx.x / 32 * 16 * MT, row = o.row + own; /* the warp's first row */
     /* keys that some row sees */
     const int first = max(0, o.row + s.begin), last = min(s.keys, o.row + C::ROWS - 1 + s.end);
+    const int from = FORMED ? first - flash_ahead<NT>(p.dropout, first) : first;
     const flash_band band = {s.begin, s.end, last - row};
     const char *const k = p.k.at(s.batch, o.head / p.group, s.key);
     const char *const v = p.v.at(s.batch, o.head / p.group, s.key);
 
     const auto load = [&](int column) {
-        const uint32_t stage = stages + (column - first) / C::COLUMNS % 2 * 2 * C::TILE;
-        const int left = last - column;
-        load_tile<T, D, C::COLUMNS, C::THREADS>(stage, k + column * p.k.row, p.k.row, left, p.d);
+        const uint32_t stage = stages + (column - from) / C::COLUMNS % 2 * 2 * C::TILE;
+        const int left = last - column, skip = FORMED ? first - column : 0;
+        load_tile<T, D, C::COLUMNS, C::THREADS>(stage, k + column * p.k.row, p.k.row, left, p.d,
+                                                skip);
         load_tile<T, D, C::COLUMNS, C::THREADS>(stage + C::TILE, v + column * p.v.row, p.v.row,
-                                                left, p.e);
+                                                left, p.e, skip);
     };
     load_tile<T, D, C::ROWS, C::THREADS>(q, p.q.at(s.batch, o.head, s.query + o.row), p.q.row,
                                          s.queries - o.row, p.d);
     if (first < last)
-        load(first);
+        load(from);
 
     const float factor = FORMED ? 1 : p.factor;
     float y[MT][D / 8][4] = {}, most[MT][2], sum[MT][2] = {};
 #pragma unroll
     for (int m = 0; m < MT; m++)
         most[m][0] = most[m][1] = -CUDART_INF_F;
-    for (int column = first; column < last; column += C::COLUMNS) {
-        const uint32_t stage = stages + (column - first) / C::COLUMNS % 2 * 2 * C::TILE;
+    for (int column = from; column < last; column += C::COLUMNS) {
+        const uint32_t stage = stages + (column - from) / C::COLUMNS % 2 * 2 * C::TILE;
         copies_arrive();
         if (column + C::COLUMNS < last)
             load(column + C::COLUMNS);
@@ -102,6 +104,14 @@ __global__ void __launch_bounds__(flash_forward<T, D>::THREADS, 2)
         if (!band.has_all<MT, NT>(column - row))
             flash_hide(x, band, column - row, -CUDART_INF_F);
         flash_softmax<T>(x, most, sum, y, factor);
+        if (FORMED) {
+            uint32_t kept[MT][2];
+            flash_draw<false, MT, NT>(kept, p.dropout, s.number * p.heads + o.head, row, column);
+            each_score<MT, NT>([&](int m, int n, int i, int, int) {
+                if (!(kept[m][i / 2] >> (2 * n + i % 2) & 1))
+                    x[m][n][i] = 0;
+            });
+        }
         add_product<T, D>(y, x, stage + C::TILE);
     }
     copies_arrive();
@@ -109,6 +119,11 @@ __global__ void __launch_bounds__(flash_forward<T, D>::THREADS, 2)
 #pragma unroll
     for (int m = 0; m < MT; m++)
         flash_end<T>(p, o, row + m * 16, sum[m], most[m], factor);
+    if (FORMED) {
+#pragma unroll
+        for (int i = 0; i < 2 * MT; i++)
+            sum[i / 2][i % 2] *= (float)p.dropout.factor;
+    }
     store_rows<T, D>(memory, own, y, sum, p.y.at(s.batch, o.head, s.query + row), p.y.row,
                      s.queries - row, p.e);
 }

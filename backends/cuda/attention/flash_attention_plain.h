@@ -14,6 +14,6 @@
 enum { FLASH_FEW_QUERIES = 16 };
 #define FLASH_IS_DECODE(a)                                          \
     (!(a)->cu_seqlens_q && (a)->q->shape[1] <= FLASH_FEW_QUERIES && \
-     (a)->k->shape[1] > (a)->q->shape[1])
+     (a)->k->shape[1] > (a)->q->shape[1] && (a)->dropout == 0)
 
 #endif

@@ -1,5 +1,5 @@
 /* flash_attention_scores.cuh - what becomes of products of queries and keys in a warp's registers:
- * soft cap, bias, and what a query does not see. Row r and column c of 16 MT x 8 NT. */
+ * soft cap, bias, dropout, and what a query does not see. Row r and column c of 16 MT x 8 NT. */
 #ifndef CUDA_FLASH_ATTENTION_SCORES_CUH
 #define CUDA_FLASH_ATTENTION_SCORES_CUH
 
@@ -46,6 +46,59 @@ __device__ __forceinline__ void flash_hide(float (&x)[MT][NT][4], const flash_ba
         if (at < row + band.low || at >= min(band.all, row + band.high))
             x[m][n][i] = value;
     });
+}
+
+/* How far before `first`, a key, the columns of a kernel begin: where something is drawn, at a
+ * multiple of what is drawn together. */
+template <int NT> __device__ __forceinline__ int flash_ahead(const tg_dropout &d, int first)
+{
+    return d.least ? first % (NT < 4 ? 8 * NT : 32) : 0;
+}
+
+/* Which of a thread's powers are kept: bit 2 n + i % 2 of kept[m][i / 2]. head: the number of the
+ * sequence times heads, plus the head. A draw of random.h has the numbers of a query and of keys
+ * 8 w + 2 c and the next, of a counter c and four words w, counted from a multiple of 32 on. */
+template <bool OF_KEYS, int MT, int NT>
+__device__ __forceinline__ void flash_draw(uint32_t (&kept)[MT][2], const tg_dropout &d,
+                                           uint32_t head, int row, int column)
+{
+    const int lane = lane_id();
+#pragma unroll
+    for (int i = 0; i < 2 * MT; i++)
+        kept[i / 2][i % 2] = d.least ? 0 : ~0u;
+    if (!d.least)
+        return;
+    const auto keep = [&](int m, int h, int bit, uint32_t word, bool high) {
+        kept[m][h] |= (uint32_t)((high ? word >> 16 : word & 0xffff) >= d.least) << bit;
+    };
+    const auto word_of = [](const tg_drawn &x, int w) {
+        return w < 2 ? (w ? x.word[1] : x.word[0]) : w == 2 ? x.word[2] : x.word[3];
+    };
+    if constexpr (OF_KEYS) {
+        const int first = row % 32 / 8; /* word of the first row, a multiple of 16 */
+#pragma unroll
+        for (int bit = 0; bit < 2 * NT; bit++) {
+            const int query = column + bit / 2 * 8 + lane % 4 * 2 + bit % 2;
+            const tg_drawn x = tg_dropout_draw(d, head, query, row / 32, lane / 8);
+#pragma unroll
+            for (int i = 0; i < 2 * MT; i++)
+                keep(i / 2, i % 2, bit, word_of(x, MT == 2 ? i : first + i), lane / 4 % 2);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < 2 * MT; i++)
+#pragma unroll
+            for (int n = 0; n < NT; n += 4) {
+                const tg_drawn x = tg_dropout_draw(d, head, row + i * 8 + lane / 4,
+                                                   (column + n * 8) / 32, lane % 4);
+#pragma unroll
+                for (int j = n; j < n + 4 && j < NT; j++) {
+                    const uint32_t word = word_of(x, NT < 4 ? column / 8 % 4 + j : j % 4);
+                    keep(i / 2, i % 2, 2 * j, word, false);
+                    keep(i / 2, i % 2, 2 * j + 1, word, true);
+                }
+            }
+    }
 }
 
 /* Scores of a head's queries and keys in units of ln 2, where they are more than products times a

@@ -16,6 +16,7 @@
 struct flash_sequence {
     int batch, query, queries, key, keys; /* first rows in the tensors, and how many */
     int begin, end;
+    int number; /* among all sequences */
     __device__ __forceinline__ bool sees_none(int i) const
     {
         return keys == 0 || i + end <= 0;
@@ -24,10 +25,10 @@ struct flash_sequence {
 
 __device__ __forceinline__ flash_sequence flash_sequence_at(const flash_problem &p, int i)
 {
-    flash_sequence s = {i, 0, p.queries, 0, p.keys, 0, 0};
+    flash_sequence s = {i, 0, p.queries, 0, p.keys, 0, 0, i};
     if (p.bounds) {
         const int2 from = p.bounds[i], to = p.bounds[i + 1];
-        s = {0, from.x, max(0, to.x - from.x), from.y, max(0, to.y - from.y), 0, 0};
+        s = {0, from.x, max(0, to.x - from.x), from.y, max(0, to.y - from.y), 0, 0, i};
     }
     const int64_t at = (int64_t)s.keys - s.queries;
     /* limits beyond those of all queries and keys are as good as theirs */

@@ -50,11 +50,11 @@ __device__ __forceinline__ void copies_arrive()
     __syncthreads();
 }
 
-/* ROWS rows from `from` on, of which `left` are there, with d elements each; the rest is 0. By
- * THREADS neighbouring threads. */
+/* ROWS rows from `from` on, with d elements each, of which those from `skip` to `left` are there;
+ * the rest is 0. By THREADS neighbouring threads. */
 template <class T, int D, int ROWS, int THREADS>
 __device__ __forceinline__ void load_tile(uint32_t tile, const char *from, int64_t stride, int left,
-                                          int d)
+                                          int d, int skip = 0)
 {
     constexpr int CHUNKS = D / V<T>, ACROSS = CHUNKS < THREADS ? CHUNKS : THREADS;
     constexpr int STEP = THREADS / ACROSS;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void load_tile(uint32_t tile, const char *from, int64
         for (int j = 0; j < CHUNKS; j += ACROSS) {
             const int r = first + i, c = own + j;
             copy_ahead<16>(tile + r * PITCH<T, D> + ((c ^ r % 8) << 4), from + r * stride + c * 16,
-                           c * V<T> < d && r < left);
+                           c * V<T> < d && r >= skip && r < left);
         }
 }
 
