@@ -109,8 +109,9 @@ template <class T, class C> struct flash_attending {
                                                int group_)
         : a(a_), j(j_), memory(memory_), own_q(q + group_ * 64 * PANEL_PITCH), before(before_),
           group(group_), own(j_.row + group_ * 64),
-          row(own + threadIdx.x % WARPGROUP / 32 * 16), y{}, most{-INFINITY, -INFINITY}, sum{}
+          row(own + threadIdx.x % WARPGROUP / 32 * 16), y{}, sum{}
     {
+        most[0] = most[1] = -CUDART_INF_F;
     }
 
     __device__ __forceinline__ int key_of(int step) const
@@ -171,7 +172,7 @@ template <class T, class C> struct flash_attending {
                                part * C::PART / 64 * C::PANEL,
                            C::PANEL);
     }
-    __device__ __forceinline__ void end_turn() const
+    __device__ __forceinline__ void pass_turn() const
     {
         if (C::TAKES_TURNS)
             named_arrival(C::TURN + 1 - group, 2 * WARPGROUP);
@@ -209,14 +210,14 @@ template <class T, class C> struct flash_attending {
         if (from >= to)
             return;
         multiply_keys(from);
-        end_turn();
+        pass_turn();
         wait_for_products<0>();
         weigh(from);
         round_sums<T>(weights, s);
         for (int step = from + 1; step < to; step++) {
             multiply_keys(step);
             add_values(step - 1);
-            end_turn();
+            pass_turn();
             wait_for_products<C::PARTS>();
             weigh(step);
             end_values(step - 1);

@@ -13,6 +13,7 @@
 #ifndef CUDA_FLASH_ATTENTION_BACKWARD_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_BACKWARD_HOPPER_CUH
 
+#include "flash_attention_keys_hopper.cuh"
 #include "flash_attention_sinks.cuh"
 #include "flash_attention_wide_hopper.cuh"
 
@@ -151,11 +152,10 @@ template <class F> static auto by_backward_kernel(const flash_problem &p, F run)
 {
     const bool plain = flash_is_plain(p);
     if (max(p.d, p.e) <= 64)
-        return plain ? run(flash_backward_sm90<64, true, 2>())
-                     : run(flash_backward_sm90<64, false, 2>());
+        return plain ? run(flash_backward_sm90<64, true>()) : run(flash_backward_sm90<64, false>());
     if (max(p.d, p.e) <= 128)
-        return plain ? run(flash_backward_sm90<128, true, 3>())
-                     : run(flash_backward_sm90<128, false, 3>());
+        return plain ? run(flash_backward_sm90<128, true>())
+                     : run(flash_backward_sm90<128, false>());
     if (p.d <= 192 && p.e <= 128)
         return run(flash_backward_wide_sm90<192, 128>());
     return run(flash_backward_wide_sm90<256, 256>());

@@ -1,9 +1,9 @@
-/* flash_attention_gradients_hopper.cuh - the backward on Hopper: a warpgroup's half of a job. */
+/* flash_attention_gradients_hopper.cuh - the backward on Hopper: what becomes of scores and
+ * gradients in registers, and how they leave. */
 #ifndef CUDA_FLASH_ATTENTION_GRADIENTS_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_GRADIENTS_HOPPER_CUH
 
 #include "flash_attention_jobs_hopper.cuh"
-#include "rows/logarithms.cuh"
 
 /* Scores become probabilities: queries along the columns, whose lse and delta lie in shared
  * memory. */
@@ -35,34 +35,31 @@ __device__ __forceinline__ void flash_hide(float (&s)[N][4], int key, int keys, 
         }
 }
 
-/* The slope of a soft cap is 1 - t^2, where scores are t times the factor: what is left of dp -
- * delta behind it. Scores are told from probabilities; where these are 0, the slope does not
- * count. */
-template <class T, int N>
-__device__ __forceinline__ void flash_slope(float (&dp)[N][4], const float (&p)[N][4],
-                                            uint32_t rows, float factor)
+/* Scores of products become hyperbolic tangents, and dp what its difference from delta is times
+ * their slope. */
+template <int N>
+__device__ __forceinline__ void flash_cap(float (&s)[N][4], float (&dp)[N][4], uint32_t rows,
+                                          float to_cap)
 {
-    const float unit = 1 / factor;
 #pragma unroll
     for (int n = 0; n < N; n++) {
         const float4 of = shared_float4(rows + (n * 8 + lane_id() % 4 * 2) * 8);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const float lse = i % 2 ? of.z : of.x, delta = i % 2 ? of.w : of.y;
-            const float t = (log2_of(p[n][i]) - P_EXPONENT<T> + lse) * unit;
-            const float inside = fmaxf(-1, fminf(1, t));
-            dp[n][i] = fmaf(1 - inside * inside, dp[n][i] - delta, delta);
+            const tanh_pair t = tanh_and_slope(s[n][i] * to_cap);
+            s[n][i] = t.value;
+            dp[n][i] = (dp[n][i] - (i % 2 ? of.w : of.y)) * t.slope;
         }
     }
 }
 
 /* dv += p^T dy, and dp^T becomes ds^T, rounded: step by step, so that products run while
- * differences are computed, and registers of what has been used are free. Ends with dv's products
- * open. */
+ * differences are computed, and registers of what has been used are free. Of delta as much is
+ * subtracted as `open` says: 1, or 0 where that has been done. Ends with dv's products open. */
 template <class T, int N, int M>
 __device__ __forceinline__ void flash_differences(uint32_t (&ds)[N / 2][4], float (&dv)[M][4],
                                                   const float (&s)[N][4], const float (&dp)[N][4],
-                                                  uint32_t dy, int panel, uint32_t rows)
+                                                  uint32_t dy, int panel, uint32_t rows, float open)
 {
 #pragma unroll
     for (int k = 0; k < N / 2; k++) {
@@ -79,7 +76,7 @@ __device__ __forceinline__ void flash_differences(uint32_t (&ds)[N / 2][4], floa
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 x[i] = factor_of<T>(s[2 * k + n][i],
-                                    P_UNIT<T> * (dp[2 * k + n][i] - (i % 2 ? of.w : of.y)));
+                                    P_UNIT<T> * fmaf(-open, i % 2 ? of.w : of.y, dp[2 * k + n][i]));
             ds[k][2 * n] = narrow_pair<T>(x[0], x[1]);
             ds[k][2 * n + 1] = narrow_pair<T>(x[2], x[3]);
         }
@@ -197,104 +194,6 @@ __device__ __forceinline__ void clear_keys(uint32_t memory, const flash_job &j, 
         return;
     clear_outside<C::D / 64, C::KEYS>(memory + C::K, first, end, C::CLEARED, C::GROUPS * WARPGROUP);
     clear_outside<C::E / 64, C::KEYS>(memory + C::V, first, end, C::CLEARED, C::GROUPS * WARPGROUP);
-}
-
-template <class T, class C>
-__device__ __forceinline__ void compute_job(const flash_backward_jobs &a, uint32_t memory,
-                                            const flash_job &j, int before, int half)
-{
-    constexpr int D = C::D, N = C::QUERIES / 8, THREADS = C::GROUPS * WARPGROUP;
-    const flash_problem &p = a.p;
-    const int thread = threadIdx.x % WARPGROUP, lane = lane_id(), keys = j.of.keys;
-    const int own = half * 64, key = j.row + own, steps = j.steps * p.group;
-    const int warp_key = key + thread / 32 * 16;
-    const uint32_t own_k = memory + C::K + own * PANEL_PITCH;
-    const uint32_t own_v = memory + C::V + own * PANEL_PITCH;
-    const uint32_t k_of_dq = memory + C::K + (D == 128 ? half * C::KEYS_PANEL : 0);
-    const int ds_of_dq = C::QUERIES == 128 ? half * C::KEYS_PANEL : 0;
-    float dk[D / 8][4] = {}, dv[D / 8][4] = {};
-    float s[N][4], dp[N][4], dq[8][4];
-    uint32_t factor[N / 2][4];
-
-    const auto wait_for_q = [&](int number, int query) {
-        wait_for_queries<C>(memory, j, number, query);
-    };
-    clear_keys<C>(memory, j, steps);
-    flash_step at(a, j);
-    if (C::AHEAD && steps > 0) {
-        const int stage = before % C::STAGES;
-        wait_for_q(before, at.tile * C::QUERIES);
-        multiply_tiles<T, D>(s, own_k, C::KEYS_PANEL, memory + C::Q + stage * C::OF_Q,
-                             C::QUERIES_PANEL);
-    }
-    for (int step = 0; step < steps; step++) {
-        const int number = before + step, stage = number % C::STAGES;
-        const int query = at.tile * C::QUERIES;
-        const uint32_t q = memory + C::Q + stage * C::OF_Q;
-        const uint32_t dy = memory + C::DY + stage * C::OF_DY;
-        const uint32_t rows = memory + C::ROWS_AT + stage * C::OF_ROWS;
-        const uint32_t ds = memory + C::DS + number % 2 * C::OF_SCORES;
-        if (!C::AHEAD) {
-            wait_for_q(number, query);
-            multiply_tiles<T, D>(s, own_k, C::KEYS_PANEL, q, C::QUERIES_PANEL);
-        }
-        wait_for_dy<C>(memory, number);
-        if (C::AHEAD) {
-            wait_for_products<0>();
-            settle(s);
-        }
-        multiply_tiles<T, D>(dp, own_v, C::KEYS_PANEL, dy, C::QUERIES_PANEL);
-
-        if (!C::AHEAD) {
-            wait_for_products<1>();
-            settle(s);
-        }
-        if (!C::PLAIN && a.to_cap != 0)
-            flash_cap(s, a.to_cap);
-        flash_probabilities<T>(s, rows, p.factor);
-        if (key + 63 >= min(keys, query + j.of.end) ||
-            (!C::PLAIN && key < query + C::QUERIES - 1 + j.of.begin))
-            flash_hide<!C::PLAIN>(s, warp_key + lane / 4, keys, query + lane % 4 * 2, j.of.begin,
-                                  j.of.end);
-        wait_for_products<0>();
-        settle(dp);
-        if (!C::PLAIN && a.to_cap != 0)
-            flash_slope<T>(dp, s, rows, p.factor);
-        flash_differences<T>(factor, dv, s, dp, dy, C::QUERIES_PANEL, rows);
-        store_factor<C::KEYS>(ds, own + thread / 32 * 16, factor);
-        fence_shared();
-        named_barrier(C::MET, THREADS);
-        multiply_columns<T, C::KEYS>(dq, ds + ds_of_dq, C::KEYS_PANEL, k_of_dq, C::KEYS_PANEL);
-        if (C::FROM_SHARED)
-            add_rows<T, C::QUERIES>(dk, ds + own * PANEL_PITCH, C::KEYS_PANEL, q, C::QUERIES_PANEL);
-        else
-            add_columns<T>(dk, factor, q, C::QUERIES_PANEL);
-        flash_step next = at;
-        next.go_on(j);
-        if (C::AHEAD) {
-            if (step + 1 < steps)
-                wait_for_q(number + 1, next.tile * C::QUERIES);
-            multiply_tiles<T, D>(s, own_k, C::KEYS_PANEL,
-                                 memory + C::Q + (number + 1) % C::STAGES * C::OF_Q,
-                                 C::QUERIES_PANEL);
-        }
-        wait_for_products<C::AHEAD ? 2 : 1>();
-        settle(dq);
-        wait_barrier(memory + C::TURN + 8 * half, number % 2);
-        add_to_dq<T, C>(a, j, at, half, dq);
-        __syncwarp();
-        if (lane == 0)
-            arrive(memory + C::ADDED + 8 * half);
-        wait_for_products<C::AHEAD ? 1 : 0>();
-        if (lane == 0)
-            arrive(memory + C::FREE + 8 * stage);
-        at = next;
-    }
-    if (C::AHEAD) {
-        wait_for_products<0>();
-        settle(s);
-    }
-    end_keys<T, C>(p, memory, j, warp_key, dk, dv);
 }
 
 #endif

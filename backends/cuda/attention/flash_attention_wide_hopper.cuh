@@ -22,7 +22,7 @@ struct flash_backward_wide_sm90 : flash_backward_memory<D_, E_, 64, 64, 4> {
 template <class T, int N>
 __device__ __forceinline__ void wide_differences(uint32_t (&weights)[N / 2][4],
                                                  uint32_t (&ds)[N / 2][4], const float (&s)[N][4],
-                                                 float (&dp)[N][4], uint32_t rows)
+                                                 float (&dp)[N][4], uint32_t rows, float open)
 {
     round_sums<T>(weights, s);
 #pragma unroll
@@ -30,7 +30,8 @@ __device__ __forceinline__ void wide_differences(uint32_t (&weights)[N / 2][4],
         const float4 of = shared_float4(rows + (n * 8 + lane_id() % 4 * 2) * 8);
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            dp[n][i] = factor_of<T>(s[n][i], P_UNIT<T> * (dp[n][i] - (i % 2 ? of.w : of.y)));
+            dp[n][i] =
+                factor_of<T>(s[n][i], P_UNIT<T> * fmaf(-open, i % 2 ? of.w : of.y, dp[n][i]));
     }
     round_sums<T>(ds, dp);
 }
@@ -75,18 +76,15 @@ __device__ __forceinline__ void compute_wide_job(const flash_backward_jobs &a, u
         wait_for_dy<C>(memory, number);
         multiply_tiles<T, C::E>(dp, memory + C::V, C::KEYS_PANEL, dy + own * PANEL_PITCH,
                                 C::QUERIES_PANEL);
-        wait_for_products<1>();
+        wait_for_products<0>();
         settle(s);
+        settle(dp);
         if (a.to_cap != 0)
-            flash_cap(s, a.to_cap);
+            flash_cap(s, dp, rows, a.to_cap);
         flash_probabilities<T>(s, rows, p.factor);
         flash_hide<true>(s, warp_key + lane / 4, keys, query + own + lane % 4 * 2, j.of.begin,
                          j.of.end);
-        wait_for_products<0>();
-        settle(dp);
-        if (a.to_cap != 0)
-            flash_slope<T>(dp, s, rows, p.factor);
-        wide_differences<T>(weights, ds, s, dp, rows);
+        wide_differences<T>(weights, ds, s, dp, rows, a.to_cap != 0 ? 0 : 1);
         store_factor<C::KEYS>(of_p, warp_row, weights, half * 4);
         store_factor<C::KEYS>(of_ds, warp_row, ds, half * 4);
         fence_shared();
