@@ -32,11 +32,15 @@ int ascend_flash_attention_forward_accepts(const tg_flash_attention_forward_args
     return attention_accepts(ATTENTION_GIVEN(args));
 }
 
-/* Of many keys tiles are twice as large: half as many sums go through memory. */
-static int64_t most_keys(int64_t keys)
+/* Keys of a tile. Of many keys tiles are twice as large: half as many sums go through memory. What
+ * the queries of a task see of more keys is cut evenly, in sides of products. */
+static int64_t most_keys(int64_t seen, int64_t all)
 {
-    enum { MANY = 8 };
-    return keys < MANY * ATTENTION_MOST_KEYS ? ATTENTION_MOST_KEYS : 2 * ATTENTION_MOST_KEYS;
+    enum { MANY = 8, SIDE = 128 };
+    const int64_t most =
+        seen < MANY * ATTENTION_MOST_KEYS ? ATTENTION_MOST_KEYS : 2 * ATTENTION_MOST_KEYS;
+    const int64_t tiles = (seen + most - 1) / most;
+    return seen < all ? attention_up((seen + tiles - 1) / tiles, SIDE) : most;
 }
 
 /* Fewer queries at a time if UB is small; no wider tiles than a task's queries see. */
@@ -52,7 +56,7 @@ static tg_status choose(ascend_plan *plan, const attention_problem *p, int64_t *
         const int64_t seen = 2 * *half + p->hi - p->lo, keys = seen < p->keys ? seen : p->keys;
         ASCEND_TRY(ascend_begin(plan, &ub[i], p->where, *half, keys, tg_type_of(p->where), 0));
         if (attention_choose(plan, *half, attention_up(p->e, ATTENTION_LANES), keys,
-                             most_keys(keys)))
+                             most_keys(keys, p->keys)))
             return TG_OK;
     }
     return ascend_choose(plan); /* which says what there is no room for */
@@ -85,10 +89,11 @@ static int64_t together_of(const attention_problem *p, int64_t rows, int64_t cor
         if (shared % together)
             continue;
         const int64_t tasks = tasks_of(p, rows, together), queries = rows / together;
-        const int64_t all = queries_of(p);
+        const int64_t all = queries_of(p), see = queries + p->hi - p->lo;
         const double filled = (double)(together * (queries < all ? queries : all));
         const double task = (double)((p->d + p->e) * size) / L2_BYTES + filled / ROWS_A_CYCLE;
-        const double time = (double)((tasks + cores - 1) / cores) * task;
+        const double keys = (double)(see < p->keys ? see : p->keys);
+        const double time = (double)((tasks + cores - 1) / cores) * task * keys;
         if (time < least) {
             least = time;
             best = together;

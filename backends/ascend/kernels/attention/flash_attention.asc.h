@@ -2,6 +2,9 @@
 #include "flash_products.asc.h"
 
 #include "flash_attention_cube.asc.h"
+#include "flash_attention_weights.asc.h"
+
+#include "flash_attention_ends.asc.h"
 #include "flash_attention_vector.asc.h"
 
 ASC_MIX_KERNEL ASC_NAME(flash_attention_forward)(ASC_PARAMS(FLASH_ATTENTION_FORWARD), uint64_t sync)

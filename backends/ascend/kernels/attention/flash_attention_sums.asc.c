@@ -1,5 +1,5 @@
 /* flash_attention_sums.asc.c - what stands before and behind the backward of flash_attention: the
- * sums of dy y; gradients from their parts. */
+ * sums of dy y, and the gradient of sinks of them; gradients from their parts. */
 #include "flash_attention_backward.args.h"
 #include "flash_shares.h"
 
