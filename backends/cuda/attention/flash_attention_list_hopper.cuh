@@ -195,7 +195,7 @@ static inline bool flash_is_plain(const flash_problem &p)
 }
 
 /* Places in the workspace from `room` on, and what else there is to say of the jobs; returns their
- * bytes, a multiple of 16. */
+ * bytes, a multiple of 256, so that what follows lies in whole lines of L2. */
 template <class C>
 static int64_t flash_lay_out_jobs(flash_jobs *a, const flash_problem &p, char *room, int processors)
 {
@@ -208,7 +208,7 @@ static int64_t flash_lay_out_jobs(flash_jobs *a, const flash_problem &p, char *r
     a->ticket = (unsigned *)room;
     a->listed = (int *)room + 1;
     a->list = (flash_entry *)(room + 16);
-    return 16 + (p.bounds ? a->tiles * (int64_t)sizeof(flash_entry) : 0);
+    return ceil_div(16 + (p.bounds ? a->tiles * (int64_t)sizeof(flash_entry) : 0), 256) * 256;
 }
 
 static inline int64_t flash_most_jobs(const flash_problem &p, const flash_jobs &a)
