@@ -55,9 +55,9 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
         ASC_THEN();
     }
     if (flash_changes(f)) {
-        const flash_change c = {slope, ASC_UB(float, u->spare_at, 0),
-                                asc_place(u->bias_at, u->slot)};
-        flash_change_rows(f, &c, s, rows, width, r->n, 1);
+        const flash_change c = {slope, ASC_UB(float, u->spare_at, 0), 0,
+                                asc_place(u->bias_at, u->slot), 1};
+        flash_change_rows(f, &c, s, rows, width, r->n);
     }
     FLASH_ALL_LANES();
     __ubuf__ float *lse = flash_values(ASC_UB(float, u->values_at, 0),

@@ -113,6 +113,8 @@ static inline __aicore__ void ASC_NAME(flash_clear)(const flash_problem *f, cons
     for (int i = 0; i < 2; i++)
         asc_duplicate(ASC_UB(float, u->piece_at, i), 0.0f, FLASH_PIECE / 4);
     asc_duplicate(ASC_UB(float, u->factor_at, 0), f->scale, 8);
+    if (f->softcap != 0.0f)
+        asc_duplicate(ASC_UB(float, u->slope_at, 0), -2.0f * f->softcap, 8);
     for (int i = 0; i < 2 && f->bias; i++)
         asc_duplicate(ASC_UB(float, u->bias_at, i), 0.0f, (uint32_t)(f->group * f->tile));
     ASC_THEN();

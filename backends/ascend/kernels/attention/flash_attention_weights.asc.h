@@ -66,9 +66,10 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
         asc_duplicate(s, 0.0f, n);
     ASC_THEN();
     if (flash_changes(f)) {
-        const flash_change c = {ASC_UB(float, u->slope_at, 0), ASC_UB(float, u->spare_at, 0),
-                                asc_place(u->bias_at, u->s)};
-        flash_change_rows(f, &c, s, rows, width, p->n, 0);
+        __ubuf__ float *slope = ASC_UB(float, u->slope_at, 0);
+        const flash_change c = {slope, ASC_UB(float, u->spare_at, 0), ASC_16BIT ? slope : 0,
+                                asc_place(u->bias_at, u->s), 0};
+        flash_change_rows(f, &c, s, rows, width, p->n);
     }
     FLASH_ALL_LANES();
     if (flash_is_masked(band, rows, p->n, width))

@@ -84,16 +84,37 @@ static inline __aicore__ int flash_changes(const flash_problem *f)
 }
 
 /* What a core changes scores with: in UB, scratch of as many f32, of which `slope` keeps those of
- * the cap, and what has come of the bias. */
+ * the cap if they are wanted, and what has come of the bias. less: eight times -2c, if a cap of c
+ * is to be no better than scores of 16 bits are. */
 typedef struct flash_change {
-    __ubuf__ float *slope, *spare;
+    __ubuf__ float *slope, *spare, *less;
     uint64_t bias;
+    int slopes;
 } flash_change;
+
+/* c tanh u as c - 2c / (E + 1), E = exp(2u), which may be infinite: to c 2^-23, however small u
+ * is. */
+static inline __aicore__ void flash_cap_shortly(const flash_problem *f, __ubuf__ float *s,
+                                                __ubuf__ float *less, uint32_t n)
+{
+    asc_mul_scalar(s, s, f->inner, n);
+    ASC_THEN();
+    asc_exp(s, s, n);
+    ASC_THEN();
+    asc_add_scalar(s, s, 1.0f, n);
+    ASC_THEN();
+    ASC_COUNTED(n);
+    asc_div(s, less, s, 1, 1, 0, 1, 8, 0, 8);
+    ASC_UNCOUNTED();
+    ASC_THEN();
+    asc_add_scalar(s, s, f->softcap, n);
+    ASC_THEN();
+}
 
 /* Rows of scores, of which the first n columns count, multiplied, capped and with the bias. */
 static inline __aicore__ void flash_change_rows(const flash_problem *f, const flash_change *c,
                                                 __ubuf__ float *s, int64_t rows, int64_t width,
-                                                int64_t n, int slopes)
+                                                int64_t n)
 {
     const uint32_t all = (uint32_t)(rows * width);
     flash_band columns;
@@ -105,10 +126,12 @@ static inline __aicore__ void flash_change_rows(const flash_problem *f, const fl
     if (n < width)
         flash_mask(s, rows, width, columns, n, 0.0f);
     ASC_THEN();
-    if (f->softcap != 0.0f)
-        asc_cap(s, c->slope, c->spare, s, f->inner, f->softcap, slopes, all);
-    else
+    if (f->softcap == 0.0f)
         asc_mul_scalar(s, s, f->inner, all);
+    else if (c->less)
+        flash_cap_shortly(f, s, c->less, all);
+    else
+        asc_cap(s, c->slope, c->spare, s, f->inner, f->softcap, c->slopes, all);
     if (!f->bias)
         return;
     __ubuf__ float *bias = asc_any_widen(c->spare, c->bias, f->bias_type, all);
