@@ -169,14 +169,18 @@ static const pb_case *large_case(const catalogue *cat, const pb_op *op)
     const pb_case *best = NULL;
     size_t most = 0;
     tg_ctx *ctx = new_context();
-    const pb_options options = {
-        .type = TG_BF16, .seed = 1, .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
+    const pb_options options = {.type = TG_BF16,
+                                .seed = 1,
+                                .saved = PB_SAVED_CALL,
+                                .ctx = ctx,
+                                .guard = 64,
+                                .most = 1 << 20};
     for (int k = 0; k < cat->ncases; k++) {
         const pb_case *c = &cat->cases[k];
         if (!pb_case_is_for(op, c) || c->bench || !pb_case_takes(c, TG_BF16))
             continue;
         problem *p = problem_create(cat, op, c, &options, error);
-        if (p && is_for_all(ctx, p) && problem_memory(p) >= most && problem_memory(p) < 1u << 20) {
+        if (p && is_for_all(ctx, p) && problem_memory(p) >= most) {
             most = problem_memory(p);
             best = c;
         }

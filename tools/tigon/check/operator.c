@@ -84,14 +84,11 @@ pb_options checker_options(const checker *ck, int type)
 problem *checker_problem(checker *ck, const pb_op *op, const pb_case *c, int type)
 {
     char error[PB_ERROR];
-    const pb_options options = checker_options(ck, type);
+    pb_options options = checker_options(ck, type);
+    options.most = ck->s.quick ? QUICK_BYTES : 0;
     problem *p = problem_create(ck->cat, op, c, &options, error);
-    if (!p)
+    if (!p && *error)
         checker_fail(ck, "%s %s: %s", op->info->name, tg_type_name(type), error);
-    if (p && ck->s.quick && problem_memory(p) > QUICK_BYTES) {
-        problem_free(p);
-        p = NULL;
-    }
     return p;
 }
 

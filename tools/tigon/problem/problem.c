@@ -39,7 +39,9 @@ problem *problem_create(const catalogue *cat, const pb_op *op, const pb_case *c,
     problem *p = pb_layout(op, c, options->type, options->guard, 0, error);
     if (!p)
         return NULL;
-    const int failed = fill(cat, p, 1, options->seed, error) ||
+    *error = 0;
+    const int failed = (options->most && problem_memory(p) > options->most) ||
+                       fill(cat, p, 1, options->seed, error) ||
                        (!options->hollow && (fill(cat, p, 0, options->seed, error) ||
                                              pb_fill_saved(cat, p, options, error))) ||
                        remember(p, error);

@@ -145,6 +145,7 @@ typedef struct pb_options {
     tg_ctx *ctx; /* runs the forward that saves tensors; needed for PB_SAVED_CALL */
     int guard;   /* bytes of guard zone around each buffer and poison in outputs */
     int hollow;  /* only integers have values: for questions about shapes */
+    size_t most; /* bytes; what takes more is not made. 0: any */
 } pb_options;
 
 /* A buffer: guard, elements (with the padding of rows), guard. Two tensors may share one. */
@@ -183,7 +184,8 @@ typedef struct problem {
     struct problem *lender;    /* whose tensors some slots hold (benchmark); NULL: nobody's */
 } problem;
 
-/* NULL with the error if the case does not fit the operator or memory is short. */
+/* NULL with the error if the case does not fit the operator or memory is short, and with "" if it
+ * takes more than options->most. */
 problem *problem_create(const catalogue *cat, const pb_op *op, const pb_case *c,
                         const pb_options *options, char *error);
 /* The same problem with all floating tensors in another type (f64, f32): the

@@ -68,9 +68,10 @@ static void consider(void *arg, const pb_case *c)
     char error[PB_ERROR];
     if (t->nbases - f->first >= MOST_A_TYPE || !is_ordinary(c) || !checker_takes(t->ck, c, f->type))
         return;
-    const pb_options options = checker_options(t->ck, f->type);
+    pb_options options = checker_options(t->ck, f->type);
+    options.most = MOST_BYTES;
     problem *p = problem_create(t->ck->cat, t->op, c, &options, error);
-    if (p && problem_memory(p) <= MOST_BYTES && !is_empty(p)) {
+    if (p && !is_empty(p)) {
         pb_case less;
         if (check_runs(t->ck->ctx, t->impl, p))
             add(t, c, f->type, bytes_of(p));
