@@ -272,6 +272,7 @@ static void try_one(tg_ctx *ctx, problem *p, long *refused, long *ran)
 
 int main(int argc, char **argv)
 {
+    enum { TRIES = 20 /* of a problem */, MOST_BYTES = 1 << 18 };
     const long calls = argc > 1 ? atol(argv[1]) : 20000;
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 20261121;
     printf("seed %llu\n", (unsigned long long)state);
@@ -290,16 +291,20 @@ int main(int argc, char **argv)
         const int type = types[below(3)];
         if (!pb_same_group(c->group, op->group) || c->bench || !pb_case_takes(c, type))
             continue;
-        const pb_options options = {
-            .type = type, .seed = next(), .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
-        for (int tries = 0; tries < 20; tries++) {
-            problem *p = problem_create(cat, op, c, &options, error);
-            if (p && problem_memory(p) < 1u << 18)
-                try_one(ctx, p, &refused, &ran);
-            else
-                tries = 20;
-            problem_free(p);
+        const pb_options options = {.type = type,
+                                    .seed = next(),
+                                    .saved = PB_SAVED_CALL,
+                                    .ctx = ctx,
+                                    .guard = 64,
+                                    .most = MOST_BYTES};
+        problem *p = problem_create(cat, op, c, &options, error);
+        for (int tries = 0; p && tries < TRIES; tries++) {
+            const problem valid = *p;
+            try_one(ctx, p, &refused, &ran);
+            *p = valid;
+            problem_reset(p);
         }
+        problem_free(p);
     }
     EXPECT(refused > 100 && ran > 10, "%ld refused, %ld ran: too few to mean anything", refused,
            ran);
