@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes what Liger-Kernel's tests need, once: a Python with its packages, and the sources of a release with its tests.
+# Makes what Liger-Kernel's tests need, once: a Python with its packages beside those of scripts/torch_python.sh, and the sources of a
+# release with its tests.
 #   environment.sh BUILD: BUILD/liger/venv/bin/python, BUILD/liger/liger_kernel-*; prints the latter folder
 set -eu
 version=0.8.5
@@ -10,7 +11,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 if ! cmp -s "$here/requirements.txt" "$work/requirements.txt"; then
     rm -rf "$work/venv" "$work/requirements.txt"
-    python3 -m venv "$work/venv"
+    torch=$(sh "$here/../../scripts/torch_python.sh" pytest)
+    "$torch" -m venv "$work/venv"
+    packages='import sysconfig; print(sysconfig.get_path("purelib"))'
+    "$torch" -c "$packages" >"$("$work/venv/bin/python" -c "$packages")/torch.pth"
     "$work/venv/bin/pip" install -q -r "$here/requirements.txt" >&2
     cp "$here/requirements.txt" "$work/requirements.txt"
 fi
