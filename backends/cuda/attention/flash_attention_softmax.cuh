@@ -21,12 +21,11 @@ __device__ __forceinline__ void flash_softmax(float (&s)[MT][NT][4], float (&mos
                 top = fmaxf(top, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));
             top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 1));
             top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 2));
-            /* rounded as the product before was, so that the power of no difference is 1 */
-            const float shift = top == -CUDART_INF_F ? 0 : __fmul_rn(top, factor);
+            const float shift = top == -CUDART_INF_F ? 0 : top * factor;
             /* rounded once, so that the power of the maximum itself is that of P_EXPONENT */
             const float from =
                 top == -CUDART_INF_F ? P_EXPONENT<T> : fmaf(-top, factor, P_EXPONENT<T>);
-            const float old = power_of_2(__fmul_rn(most[m][h], factor) - shift);
+            const float old = power_of_2(most[m][h] * factor - shift);
             most[m][h] = top;
             float part = 0;
 #pragma unroll
