@@ -21,11 +21,12 @@ __device__ __forceinline__ void flash_softmax(float (&s)[MT][NT][4], float (&mos
                 top = fmaxf(top, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));
             top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 1));
             top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 2));
-            const float shift = top == -CUDART_INF_F ? 0 : top * factor;
             /* rounded once, so that the power of the maximum itself is that of P_EXPONENT */
             const float from =
                 top == -CUDART_INF_F ? P_EXPONENT<T> : fmaf(-top, factor, P_EXPONENT<T>);
-            const float old = power_of_2(most[m][h] * factor - shift);
+            /* of the difference, which is 0 where the maximum is the same: sums are then as they
+             * were, over any number of tiles */
+            const float old = power_of_2((most[m][h] - (top == -CUDART_INF_F ? 0 : top)) * factor);
             most[m][h] = top;
             float part = 0;
 #pragma unroll
