@@ -95,6 +95,29 @@ SIMD_INLINE void v_transpose(vi row[VL])
 #endif
 }
 
+/* ---- sums of VL vectors over their lanes: lane i of the result is that of row[i] ---- */
+
+/* Pairs of vectors become one, whose lanes are sums of two of the first or of the second. */
+#define V_SUMS_STEP(row, step)                                                   \
+    _Pragma("GCC unroll 16") for (int i = 0; i < VL; i += 2 * (step))            \
+    {                                                                            \
+        const vf a = row[i], b = row[i + (step)];                                \
+        row[i] = V_SHUFFLE(a, b, V_LOW_##step) + V_SHUFFLE(a, b, V_HIGH_##step); \
+    }
+
+SIMD_INLINE vf v_sums(vf row[VL])
+{
+    V_SUMS_STEP(row, 1)
+    V_SUMS_STEP(row, 2)
+#if VL > 4
+    V_SUMS_STEP(row, 4)
+#endif
+#if VL > 8
+    V_SUMS_STEP(row, 8)
+#endif
+    return row[0];
+}
+
 /* ---- complex numbers: real and imaginary part in lanes 2i and 2i + 1 ---- */
 
 #define V_REAL(i) ((i) & ~1)

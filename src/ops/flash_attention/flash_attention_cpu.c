@@ -1,5 +1,5 @@
 /* flash_attention on the CPU: forward. Tiles of 96 queries by 96 keys, packed, multiplied in
- * registers; online softmax. */
+ * registers; online softmax. Few queries of a sequence have a kernel of their own. */
 #include "flash_attention_cpu_kernels.h"
 
 /* ---- a task: up to FA_FORWARD_BLOCKS blocks of queries of one head over all keys ---- */
@@ -12,7 +12,11 @@ typedef struct fa_forward {
     float *lse;     /* [B,Hq,S] or NULL */
     int64_t blocks; /* of queries in a task, at most */
     int64_t *tasks; /* before each sequence, and in all */
-    char *scratch;  /* one piece of scratch_size for each worker */
+    /* Of a sequence of few queries: pieces of its keys, else 0; before each sequence, floats of
+     * their results. */
+    int64_t *pieces, *before;
+    float *parts;
+    char *scratch; /* one piece of scratch_size for each worker */
     int64_t scratch_size;
 } fa_forward;
 
@@ -148,6 +152,79 @@ static void fa_forward_task(const fa_task *given, word *scratch)
     fa_forward_finish(&task);
 }
 
+/* ---- few queries ---- */
+
+enum { FA_PIECES = 64 /* of all sequences, if they are long */, FA_LEAST_PIECE = 128 };
+
+/* Which keys the queries of a sequence see. */
+static attention_keys fa_seen_keys(const fa_sequence *s)
+{
+    return (attention_keys){fa_first_key(s, 0), fa_min(s->at.keys, s->at.queries - 1 + s->hi)};
+}
+
+static int64_t fa_few_keys(const fa_sequence *s)
+{
+    const attention_keys keys = fa_seen_keys(s);
+    const int few = s->at.queries > 0 && s->at.queries <= FA_FEW;
+    return few ? fa_max(0, keys.end - keys.begin) : 0;
+}
+
+/* Floats of the result of a piece. */
+static int64_t fa_part_of(const fa_forward *f, const fa_sequence *s)
+{
+    return fa_few_part(&f->n, f->n.heads * s->at.queries);
+}
+
+/* Cuts the keys of sequences of few queries, by sizes alone. Returns the floats of all parts. */
+static int64_t fa_cut_keys(fa_forward *f)
+{
+    const int64_t count = f->n.mask.sequences;
+    int64_t all = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const fa_sequence s = fa_sequence_at(&f->n.mask, i);
+        all += fa_few_keys(&s);
+    }
+    const int64_t piece = fa_max(FA_LEAST_PIECE, (all + FA_PIECES - 1) / FA_PIECES);
+    f->before[0] = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const fa_sequence s = fa_sequence_at(&f->n.mask, i);
+        f->pieces[i] = (fa_few_keys(&s) + piece - 1) / piece;
+        f->before[i + 1] = f->before[i] + f->pieces[i] * fa_part_of(f, &s);
+    }
+    return f->before[count];
+}
+
+/* All keys of a sequence that are seen. */
+static fa_piece fa_piece_of(const fa_forward *f, const fa_sequence *of)
+{
+    const attention_keys keys = fa_seen_keys(of);
+    return (fa_piece){&f->n, &f->q, &f->k, &f->v, *of, keys.begin, keys.end};
+}
+
+static void fa_few_task(const fa_forward *f, const fa_sequence *of, int64_t at, float *scratch)
+{
+    const int64_t number = of->at.number, count = f->pieces[number];
+    fa_piece piece = fa_piece_of(f, of);
+    const int64_t keys = (piece.end - piece.begin + count - 1) / count;
+    piece.begin += at * keys;
+    piece.end = fa_min(piece.end, piece.begin + keys);
+    fa_few_piece(&piece, scratch, f->parts + f->before[number] + at * fa_part_of(f, of));
+}
+
+static void fa_finish_tasks(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const fa_forward *f = arg;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t number = i / f->n.heads;
+        const fa_sequence of = fa_sequence_at(&f->n.mask, number);
+        const fa_piece piece = fa_piece_of(f, &of);
+        if (f->pieces[number])
+            fa_few_finish(&piece, i % f->n.heads, f->pieces[number], f->parts + f->before[number],
+                          &f->y, f->lse);
+    }
+}
+
 /* ---- which tasks there are: of each sequence, head by head ---- */
 
 static int64_t fa_chunks(int64_t queries, int64_t blocks)
@@ -165,7 +242,12 @@ static void fa_forward_tasks(void *arg, int64_t begin, int64_t end, int worker)
         const int64_t sequence = fa_find(f->tasks, f->n.mask.sequences, i);
         fa_task task = {.f = f, .of = fa_sequence_at(&f->n.mask, sequence)};
         const int64_t queries = task.of.at.queries, chunks = fa_chunks(queries, f->blocks);
-        const int64_t at = i - f->tasks[sequence], chunk = chunks - 1 - at % chunks;
+        const int64_t at = i - f->tasks[sequence];
+        if (f->pieces[sequence]) {
+            fa_few_task(f, &task.of, at, (float *)scratch);
+            continue;
+        }
+        const int64_t chunk = chunks - 1 - at % chunks;
         task.head = at / chunks;
         task.begin = chunk * f->blocks * FA_QB;
         task.end = fa_min(queries, task.begin + f->blocks * FA_QB);
@@ -178,10 +260,11 @@ static int64_t fa_count_tasks(const fa_forward *f)
 {
     const int64_t count = f->n.mask.sequences;
     f->tasks[0] = 0;
-    for (int64_t i = 0; i < count; i++)
-        f->tasks[i + 1] =
-            f->tasks[i] +
-            f->n.heads * fa_chunks(attention_sequence_at(&f->n.mask, i).queries, f->blocks);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t queries = attention_sequence_at(&f->n.mask, i).queries;
+        const int64_t few = f->n.heads ? f->pieces[i] : 0;
+        f->tasks[i + 1] = f->tasks[i] + (few ? few : f->n.heads * fa_chunks(queries, f->blocks));
+    }
     return f->tasks[count];
 }
 
@@ -197,8 +280,18 @@ static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *a)
                     .lse = tg_data(a->lse),
                     .blocks = FA_FORWARD_BLOCKS};
     const attention_mask *mask = &f.n.mask;
-    f.tasks = tg_workspace(ctx, (size_t)(mask->sequences + 1) * sizeof *f.tasks);
-    f.scratch = f.tasks ? fa_scratch(ctx, fa_forward_words(f.n.d, f.n.e), &f.scratch_size) : NULL;
+    f.tasks = tg_workspace(ctx, (size_t)(3 * (mask->sequences + 1)) * sizeof *f.tasks);
+    if (!f.tasks)
+        return TG_ENOMEM;
+    f.pieces = f.tasks + mask->sequences + 1;
+    f.before = f.pieces + mask->sequences + 1;
+    const int64_t parts = fa_cut_keys(&f);
+    const int64_t rows = f.n.heads * fa_min(mask->queries, FA_FEW);
+    f.parts = tg_workspace(ctx, (size_t)fa_max(1, parts) * sizeof *f.parts);
+    f.scratch =
+        f.parts ? fa_scratch(ctx, fa_max(fa_forward_words(f.n.d, f.n.e), fa_few_words(&f.n, rows)),
+                             &f.scratch_size)
+                : NULL;
     if (!f.scratch)
         return TG_ENOMEM;
     /* many blocks in a task pack keys less often, few make more tasks */
@@ -209,6 +302,9 @@ static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *a)
         return TG_OK;
     const int64_t pairs = fa_pairs(mask) * f.n.heads / tasks;
     tg_parallel_for(ctx, tasks, fa_grain(pairs * (f.n.d + f.n.e)), fa_forward_tasks, &f);
+    if (parts)
+        tg_parallel_for(ctx, mask->sequences * f.n.heads, fa_grain(f.n.e * FA_FEW * FA_PIECES),
+                        fa_finish_tasks, &f);
     return TG_OK;
 }
 

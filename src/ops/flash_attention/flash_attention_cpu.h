@@ -36,6 +36,10 @@
 #define fa_clear_rows TG_AT_LEVEL(fa_clear_rows)
 #define fa_change_scores TG_AT_LEVEL(fa_change_scores)
 #define fa_draw TG_AT_LEVEL(fa_draw)
+#define fa_few_part TG_AT_LEVEL(fa_few_part)
+#define fa_few_words TG_AT_LEVEL(fa_few_words)
+#define fa_few_piece TG_AT_LEVEL(fa_few_piece)
+#define fa_few_finish TG_AT_LEVEL(fa_few_finish)
 
 #if defined(SIMD_BF16_DOT)
 #define FA_PAIRS 1

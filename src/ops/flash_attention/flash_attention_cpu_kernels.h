@@ -100,6 +100,28 @@ SIMD_INLINE vi fa_is_kept(const fa_kept *kept, int key, int i)
 void fa_draw(const fa_sizes *n, const fa_tile *t, const attention_sequence *s, int64_t h, int64_t q,
              int64_t k, fa_kept *to);
 
+/* ---- flash_attention_kernel_few.c ---- */
+
+/* Keys `begin` to `end` of a sequence, against its queries of all heads: rows, head by head. */
+typedef struct fa_piece {
+    const fa_sizes *n;
+    const fa_view *q, *k, *v;
+    fa_sequence of;
+    int64_t begin, end;
+} fa_piece;
+
+/* So many queries of a sequence are few: tiles would be filled to half. */
+enum { FA_FEW = TILES ? 8 : FA_NR / 2 };
+
+/* Floats of a piece's result, and of its scratch. */
+int64_t fa_few_part(const fa_sizes *n, int64_t rows);
+int64_t fa_few_words(const fa_sizes *n, int64_t rows);
+/* part: [rows] maxima of scores, [rows] sums of exponentials, [rows][e] sums of values. */
+void fa_few_piece(const fa_piece *piece, float *scratch, float *part);
+/* y and lse of head h, of the parts of all pieces, one behind the other, which are used up. */
+void fa_few_finish(const fa_piece *piece, int64_t h, int64_t count, float *parts, const fa_view *y,
+                   float *lse);
+
 /* ---- flash_attention_kernel_softmax.c ---- */
 
 /* Takes the tile's scores of the panel of FA_NR queries at i into max and sum; they become
