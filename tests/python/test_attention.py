@@ -106,6 +106,18 @@ def test_bias(shape):
         compare(lambda **t: tigon.torch.flash_attention(**t, bias=given), lambda **t: attend(**t, bias=same), tensors, torch.float32)
 
 
+@pytest.mark.parametrize("options, dtype", [({"causal": True}, torch.float32), ({"causal": True, "window_left": 15}, torch.bfloat16)], ids=str)
+def test_lengths(options, dtype):
+    """Sequences without rows, of one row, and of powers of two and their neighbours; fewer queries than keys, and more."""
+    torch.manual_seed(7)
+    lengths = torch.tensor([0, 1, 0, *(2**k + d for k in range(1, 8) for d in (-1, 0, 1))])
+    for q, k in ((lengths, lengths), (lengths.minimum(torch.tensor(3)), lengths), (lengths, lengths.flip(0))):
+        bounds = [torch.nn.functional.pad(n.cumsum(0), (1, 0)) for n in (q, k)]
+        tensors = {"q": heads(1, bounds[0][-1], 4, 8), "k": heads(1, bounds[1][-1], 2, 8), "v": heads(1, bounds[1][-1], 2, 8)}
+        compare(lambda **t: tigon.torch.flash_attention(**t, cu_seqlens_q=bounds[0], cu_seqlens_k=bounds[1], **options),
+                lambda **t: packed(**t, cu_seqlens_q=bounds[0].tolist(), cu_seqlens_k=bounds[1].tolist(), **options), tensors, dtype)
+
+
 def test_a_bias_has_no_gradient():
     q = heads(1, 3, 2, 8)
     bias = torch.zeros(1, 2, 3, 3, requires_grad=True)
@@ -122,6 +134,9 @@ def test_what_is_not_seen_does_not_count():
     calls = [  # options, queries that see no key, keys that no query sees
         ({"cu_seqlens_q": torch.tensor([0, 40, 140]), "cu_seqlens_k": torch.tensor([0, 30, 130])}, slice(140, 150), slice(130, 150), 150),
         ({"causal": True, "window_left": 9}, slice(0, 0), slice(0, 90), 50),
+        ({"causal": True, "window_left": 9}, slice(0, 0), slice(0, 139), 2),
+        ({"cu_seqlens_q": torch.tensor([0, 2, 5]), "cu_seqlens_k": torch.tensor([0, 30, 130])}, slice(5, 6), slice(130, 150), 6),
+        ({"causal": True, "window_left": 9, "dropout": 0.5, "seed": 1}, slice(0, 0), slice(0, 90), 50),
     ]
     for options, blind, unseen, queries in calls:
         results = []
