@@ -99,12 +99,12 @@ def truth(problem: Problem) -> dict[str, tuple]:
 
 
 def contestants(problem: Problem, mode: str, kept: bool, compiled: Callable) -> list[Contestant]:
-    """Tigon, eager and compiled; `kept`: eager forward goes through out=, where PyTorch has it."""
+    """Tigon, eager, compiled, and other functions of PyTorch; `kept`: eager forward goes through out=, where PyTorch has it."""
     eager = problem.with_out if kept and mode == "forward" and problem.with_out else problem.function
     inputs = leaves(problem)
     return [tigon_contestant(problem, mode)] + [
         torch_contestant(name, problem, function, mode, inputs, problem.upstream)
-        for name, function in (("eager", eager), ("compile", compiled))]
+        for name, function in (("eager", eager), ("compile", compiled), *problem.others.items())]
 
 
 def step_contestants(step: Step, compiled: Callable) -> list[Contestant]:

@@ -2,7 +2,7 @@
 current: `with torch.device(...)`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -27,6 +27,7 @@ class Problem:
     upstream: list[Tensor] | None = None  # gradients of function's results; None: of a scalar, 1
     fused: list[tuple[str, dict]] | None = None  # the gradient in forward's own pass, where there is such a call
     with_out: Callable | None = None  # function, into a buffer by out=, where PyTorch's API has it
+    others: dict[str, Callable] = field(default_factory=dict)  # of names.OTHERS: the same by another function of PyTorch
 
 
 @dataclass
