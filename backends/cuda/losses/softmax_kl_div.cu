@@ -1,8 +1,8 @@
 /* softmax_kl_div.cu - the divergence of a row of logits' softmax from given probabilities, and the
  * gradient of the logits.
  *
- * Wide rows of logits stay in shared memory: they are read once, and the target is read twice, the
- * second time from L2. Other rows are read again in each of three passes. */
+ * Wide rows of logits stay in shared memory: they are read once, and the target is read twice, from
+ * L2. Other rows are read again in each of three passes. */
 #include "softmax_kl_div_rows.cuh"
 
 /* 1 if row r does not count, and has got its gradient of zeros. */
@@ -35,6 +35,16 @@ __global__ void __launch_bounds__(MOST_LANES) softmax_kl_div_kernel(const skl_ar
     batch_leave(a, t, loss);
 }
 
+/* This thread's chunks of the target come to L2 while the largest logit is looked for. */
+template <class T>
+__device__ __forceinline__ static void fetch_target(const skl_args &a, const logits_team &t,
+                                                    int64_t r)
+{
+    const int size = a.target_type == TG_F32 ? 4 : 2;
+    for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(a.target.row<char>(r) + (int64_t)j * size));
+}
+
 template <class T>
 __global__ void __launch_bounds__(LOGITS_THREADS, 3)
     held_softmax_kl_div_kernel(const __grid_constant__ skl_args a)
@@ -46,6 +56,7 @@ __global__ void __launch_bounds__(LOGITS_THREADS, 3)
     float loss = 0;
     if (!skip_row<T>(a, t, t.row)) {
         logits.take(t, a.logits.row<T>(t.row), a.n);
+        fetch_target<T>(a, t, t.row);
         t.begin();
         wait_for_copies();
         loss = run_row<T>(a, t, logits, t.row, batch_factor(a));
