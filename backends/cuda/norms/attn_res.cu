@@ -1,7 +1,7 @@
 /* attn_res.cu - the calls of attn_res: by blocks of threads that go from token to token, with the
  * token's rows in shared memory where they fit and are made of whole chunks. */
 #include "attn_res_any.cuh"
-#include "attn_res_ring.cuh"
+#include "attn_res_held.cuh"
 
 static depth_args args_of(const tg_tensor *v, const tg_tensor *query, const tg_tensor *weight,
                           const tg_tensor *alpha, const tg_tensor *rstd, const tg_tensor *out)
@@ -36,6 +36,23 @@ static tg_status check_size(const char *op, const tg_tensor *v)
 CUDA_OPERATOR(attn_res_forward, TG_TAKES_FLOATS);
 CUDA_OPERATOR(attn_res_backward, TG_TAKES_FLOATS);
 
+template <class T> static void launch_forward(const cuda_call &call, const depth_args &a)
+{
+    const ring_shape held = held_shape_of<T>(call, a), ring = ring_shape_of<T>(call, a, a.depth);
+    if constexpr (element<T>::WHOLE) {
+        if (held.stages > 0)
+            return by_each(held.each, [&](auto each) {
+                constexpr int EACH = decltype(each)::value < HELD_EACH ? 1 : HELD_EACH;
+                launch_ring(call, held, attn_res_held_kernel<T, EACH>, a, held);
+            });
+        if (ring.stages > 0)
+            return by_each(ring.each, [&](auto each) {
+                launch_ring(call, ring, attn_res_ring_kernel<T, decltype(each)::value>, a, ring);
+            });
+    }
+    launch_any(call, any_shape_of<T>(call, a), attn_res_kernel<T>, a);
+}
+
 tg_status cuda_attn_res_forward(tg_ctx *ctx, const tg_attn_res_forward_args *args)
 {
     cuda_call call;
@@ -48,16 +65,7 @@ tg_status cuda_attn_res_forward(tg_ctx *ctx, const tg_attn_res_forward_args *arg
     a.eps = (float)args->eps;
     const tg_tensor *const tensors[] = {args->v, args->y, args->query, args->weight};
     if (a.tokens > 0)
-        by_layout(tensors, [&](auto e) {
-            using T = decltype(e);
-            const ring_shape s = ring_shape_of<T>(call, a, a.depth);
-            if (s.stages == 0)
-                launch_any(call, any_shape_of<T>(call, a), attn_res_kernel<T>, a);
-            else if constexpr (element<T>::WHOLE)
-                by_each(s.each, [&](auto each) {
-                    launch_ring(call, s, attn_res_ring_kernel<T, decltype(each)::value>, a, s);
-                });
-        });
+        by_layout(tensors, [&](auto e) { launch_forward<decltype(e)>(call, a); });
     return cuda_end(&call, TG_OK);
 }
 

@@ -104,22 +104,24 @@ template <class T, class SOURCE> struct token_ring {
 
 /* ---- the host's side ---- */
 
-/* Tokens of so many rows of `bytes` each, and `besides` of a block. */
+/* Tokens of so many rows of `bytes` each, `least` of them under way, and `besides` of a block.
+ * Where threads are enough each has `wanted` chunks of a row. */
 static inline ring_shape shape_of_ring(const cuda_call &call, int64_t tokens, int64_t rows,
-                                       int64_t bytes, int64_t besides)
+                                       int64_t bytes, int64_t besides, int wanted = 1,
+                                       int least = 2)
 {
     const int64_t chunks = ceil_div(bytes, 16),
                   most = call.capability >= 90 ? RING_BYTES : RING_BYTES / 4;
     ring_shape s = {32, 0, 0, 0, 0};
-    while (s.threads < chunks && s.threads < RING_THREADS)
+    while (s.threads * wanted < chunks && s.threads < RING_THREADS)
         s.threads *= 2;
     const int64_t each = ceil_div(chunks, s.threads), token = rows * each * s.threads * 16;
     int64_t blocks = RING_THREADS / s.threads, stages = 0;
-    while (stages < 2 && each <= RING_MOST_EACH && token > 0) {
+    while (stages < least && each <= RING_MOST_EACH && token > 0) {
         stages = (most / blocks - (1 << 10) - besides) / token; /* a block takes 1 KB itself */
         if (blocks == 1)
             break;
-        blocks = stages < 2 ? blocks / 2 : blocks;
+        blocks = stages < least ? blocks / 2 : blocks;
     }
     s.each = (int)each;
     s.stages = (int)(stages < 0 ? 0 : min_of(stages, RING_MOST_STAGES));
