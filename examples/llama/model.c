@@ -145,11 +145,18 @@ windows *model_windows(const model *m, int64_t i)
     return &m->drawn[m->place * m->o->accumulate + i];
 }
 
-/* (What is recorded for a device has a place for as many documents as there could be.) */
+void model_make_room(model *m, int64_t i)
+{
+    const int64_t rows = m->y.shape[0], documents = model_windows(m, i)->documents;
+    while (m->room < documents)
+        m->room = 2 * m->room < rows ? 2 * m->room : rows;
+}
+
 void model_micro_batch(model *m, int64_t i)
 {
     const int64_t n = m->y.shape[0];
     const windows *w = model_windows(m, i);
+    model_make_room(m, i);
     m->input_data = w->in;
     m->target_data = w->target;
     m->position_data = w->position;
@@ -162,7 +169,7 @@ void model_micro_batch(model *m, int64_t i)
     if (m->what != WHOLE)
         array_set(m, &m->position, w->position, TG_I64, 2, m->row_cosine.shape);
     if (m->what == PACKED)
-        vector(m, &m->begin, w->begin, TG_I64, (is_apart(m->r) ? n : w->documents) + 1);
+        vector(m, &m->begin, w->begin, TG_I64, (is_apart(m->r) ? m->room : w->documents) + 1);
 }
 
 void model_weigh(model *m)
@@ -238,6 +245,7 @@ void model_open(model *m, run *r, const options *o, int training)
     to_device(r, m->shares, 2 * (size_t)o->accumulate * sizeof(*m->shares));
     if (o->ring > 1)
         ring_open(m);
+    m->room = o->batch; /* each window begins one */
     model_bind(m, (extent){o->batch, 0, o->seq / o->ring,
                            o->ring > 1 ? SHARED
                            : o->pack   ? PACKED

@@ -114,6 +114,7 @@ typedef struct model {
     float *shares;       /* [2, accumulate]: of the step's targets that a micro-batch has */
     char *products_data; /* logits of model_products() */
     int64_t *input_data, *target_data, *position_data, *begin_data; /* of one micro-batch */
+    int64_t room; /* documents that a device's calls, which may be recorded, have a place for */
     float *share_data;
     float *logits_data;
 } model;
@@ -150,6 +151,8 @@ void model_bind(model *m, extent extent);
 void model_step_place(model *m, int64_t place);
 /* Points input, target and loss at those of a micro-batch of the step, as they have been drawn. */
 void model_micro_batch(model *m, int64_t i);
+/* Room for the documents of micro-batch i: what there is, doubled until it is enough. */
+void model_make_room(model *m, int64_t i);
 /* Where the windows of that micro-batch belong. */
 windows *model_windows(const model *m, int64_t i);
 /* When all micro-batches of the step have been drawn: how much of its loss each is, by targets. */

@@ -16,12 +16,34 @@ static void make_gradients(model *m)
     gradients_squares(m);
 }
 
+static void drop_graphs(progress *p)
+{
+    run_wait(p->m->r); /* for those that are under way */
+    for (int i = 0; i < 2; i++) {
+        tg_graph_destroy(p->m->r->ctx, p->gradients[i]);
+        p->gradients[i] = NULL;
+    }
+    p->calls_made = 0;
+}
+
+/* If a step has more documents than there is room for, calls with more room take other workspace,
+ * and are recorded anew. */
+static void make_room(progress *p)
+{
+    for (int64_t i = 0; i < p->m->o->accumulate; i++)
+        model_make_room(p->m, i);
+    if (p->room != p->m->room)
+        drop_graphs(p);
+    p->room = p->m->room;
+}
+
 /* The same, recorded as soon as the workspace has all that they need, and launched as a whole from
  * then on, with what cards say to each other. */
 static void put_gradients(progress *p)
 {
     model *m = p->m;
     tg_graph **graph = &p->gradients[m->place];
+    make_room(p);
     if (!*graph && p->calls_made > 0 && !m->r->profile && run_record(m->r)) {
         make_gradients(m);
         *graph = run_recorded(m->r);
@@ -118,8 +140,7 @@ void begin_time(progress *p)
 
 void close_progress(progress *p)
 {
-    for (int i = 0; i < 2; i++) {
-        tg_graph_destroy(p->m->r->ctx, p->gradients[i]);
+    drop_graphs(p);
+    for (int i = 0; i < 2; i++)
         tg_event_destroy(p->m->r->ctx, p->results[i]);
-    }
 }

@@ -20,6 +20,7 @@ typedef struct progress {
     double spent;               /* of the run's costs, then */
     /* steps whose calls have been made one by one: these have taken all workspace */
     int64_t calls_made;
+    int64_t room;           /* for documents, in these calls */
     tg_graph *gradients[2]; /* of the two places of a step; NULL: not recorded */
     tg_event *results[2];   /* they have come to the host */
 } progress;

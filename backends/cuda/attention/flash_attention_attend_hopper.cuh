@@ -39,7 +39,7 @@ __device__ __forceinline__ void flash_powers(float (&s)[N][4], float (&most)[2],
         top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 2));
         /* rounded once, so that the power of the maximum itself is that of P_EXPONENT */
         const float from = top == -CUDART_INF_F ? P_EXPONENT<T> : fmaf(-top, factor, P_EXPONENT<T>);
-        /* of the difference, which is 0 where the maximum is the same: sums are then as they were */
+        /* of the difference, which is 0 where the maximum stays: sums do, too, then */
         old[h] = power_of_2((most[h] - (top == -CUDART_INF_F ? 0 : top)) * factor);
         most[h] = top;
         float part = 0;
