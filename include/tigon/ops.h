@@ -900,8 +900,8 @@ TG_API tg_status tg_preference_loss_backward(tg_ctx *ctx,
  * Saved for backward: q, k, v, y, lse.
  * Numerics: a NaN in a key that no query sees, or in a query that sees no key, changes nothing. One
  *   in v may reach queries that do not see it, if others do.
- * Errors: TG_EUNSUPPORTED in the memory of a device whose backend has only plain calls: those
- *   without cu_seqlens_q, bias, sinks, window, softcap and dropout, where E is D.
+ * Errors: TG_EUNSUPPORTED in the memory of a device whose backend does not take the call: CUDA's
+ *   takes heads of at most 256 elements, an NPU's of at most 1024, and no dropout.
  * Source: Dao et al. 2022, arXiv:2205.14135; softcap: Gemma 2, arXiv:2408.00118; sinks: GPT-OSS,
  *   arXiv:2508.10925; dropout: Srivastava et al. 2014; its numbers: Salmon et al. 2011 (Philox).
  */

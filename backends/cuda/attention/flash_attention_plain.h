@@ -1,4 +1,4 @@
-/* flash_attention_plain.h - the calls of flash_attention that have kernels on CUDA. */
+/* flash_attention_plain.h - which calls of flash_attention some kernels take alone. */
 #ifndef CUDA_FLASH_ATTENTION_PLAIN_H
 #define CUDA_FLASH_ATTENTION_PLAIN_H
 
