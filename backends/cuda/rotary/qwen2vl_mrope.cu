@@ -28,7 +28,7 @@ tg_status cuda_qwen2vl_mrope_forward(tg_ctx *ctx, const tg_qwen2vl_mrope_forward
     a.side[0] = side_of(args->q, args->yq);
     a.side[1] = side_of(args->k, args->yk);
     a.direction = 1;
-    return rotate_halves(ctx, "qwen2vl_mrope_forward", args->q, a);
+    return rotate<as_halves, as_halves>(ctx, "qwen2vl_mrope_forward", args->q, a);
 }
 
 tg_status cuda_qwen2vl_mrope_backward(tg_ctx *ctx, const tg_qwen2vl_mrope_backward_args *args)
@@ -37,5 +37,5 @@ tg_status cuda_qwen2vl_mrope_backward(tg_ctx *ctx, const tg_qwen2vl_mrope_backwa
     a.side[0] = side_of(args->dyq, args->dq);
     a.side[1] = side_of(args->dyk, args->dk);
     a.direction = -1;
-    return rotate_halves(ctx, "qwen2vl_mrope_backward", args->dyq, a);
+    return rotate<as_halves, as_halves>(ctx, "qwen2vl_mrope_backward", args->dyq, a);
 }

@@ -14,13 +14,12 @@ static tg_status run(tg_ctx *ctx, const char *op, const ARGS *args, const tg_ten
     for (int m = 0; m < 2; m++)
         a.side[m] = side_of(x[m], y[m], o.rotary_start);
     a.direction = o.transposed ? -1 : 1;
-    a.across = a.pairs;
     const bool adjacent = tg_rope_is_adjacent(&o, 1);
     if (tg_rope_is_adjacent(&o, 0))
-        return adjacent ? rotate<rotary_of<as_neighbours, as_neighbours>>(ctx, op, x[0], a)
-                        : rotate<rotary_of<as_neighbours, as_halves>>(ctx, op, x[0], a);
-    return adjacent ? rotate<rotary_of<as_halves, as_neighbours>>(ctx, op, x[0], a)
-                    : rotate<rotary_of<as_halves, as_halves>>(ctx, op, x[0], a);
+        return adjacent ? rotate<as_neighbours, as_neighbours>(ctx, op, x[0], a)
+                        : rotate<as_neighbours, as_halves>(ctx, op, x[0], a);
+    return adjacent ? rotate<as_halves, as_neighbours>(ctx, op, x[0], a)
+                    : rotate<as_halves, as_halves>(ctx, op, x[0], a);
 }
 
 CUDA_OPERATOR(rope_forward, TG_TAKES_FLOATS);

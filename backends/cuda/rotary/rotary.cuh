@@ -1,173 +1,102 @@
 /* rotary.cuh - heads whose pairs of elements are turned by the angles of their position: what rope,
- * llama4_rope and qwen2vl_mrope share. A thread has a chunk of each head of a token, so that its
- * angles are read once. */
+ * llama4_rope and qwen2vl_mrope share. A thread has the same pairs of each head of a token, so that
+ * their angles are read once. */
 #ifndef CUDA_ROTARY_CUH
 #define CUDA_ROTARY_CUH
 
-#include "rows/neighbours.cuh"
+#include "rotary_pairs.cuh"
 
-/* q with its result, or k. Strides of batch, position and head, in bytes. */
-struct rotary_side {
-    char *x, *y;
-    int64_t x_stride[3], y_stride[3];
-    int heads; /* 0: absent */
+enum {
+    ROTARY_THREADS = 256,
+    ROTARY_AHEAD = 4 /* heads whose pairs a thread loads before it turns them */
 };
 
-/* Angles: cos or sin, or both in turn. Strides in bytes; columns from section[0] on are in the next
- * plane, from section[1] on in the one behind it. */
-struct rotary_table {
-    char *data;
-    int64_t batch, position, plane;
-    int f32, section[2];
-};
+/* Pairs that a thread has of a head: a chunk. */
+template <class T> constexpr int PAIRS = V<T> / 2;
 
-struct rotary_args {
-    rotary_side side[2];
-    rotary_table cos, sin;
-    int64_t tokens, positions; /* of all batches, of a batch */
-    int pairs, width;          /* of a row, which begins `start` elements before its first pair */
-    int start;
-    int across;      /* elements that threads lie side by side for */
-    float direction; /* 1 forward, -1 backward */
-};
-
-enum { ROTARY_THREADS = 256, ROTARY_AHEAD = 2 };
-
-/* Columns j, j + 1, ... of a token's angles. */
+/* What is not turned of a head's row: a block's first dimension goes over it. */
 template <class T>
-__device__ __forceinline__ static void angles(const rotary_table &t, int64_t b, int64_t s, int j,
-                                              int left, float (&x)[V<T>])
+__device__ __forceinline__ static void copy_rest(const rotary_args &a, const head_rows &rows)
 {
-    const vector_span row = {t.data + b * t.batch + s * t.position, t.f32};
-    if (t.plane == 0) {
-        load_vector<T>(row, j, left, x);
-        return;
-    }
+    typedef typename element<T>::type type;
+    const type *const x = (const type *)rows.x - a.start;
+    type *const y = (type *)rows.y - a.start;
+    const int turned = 2 * a.pairs;
+    const auto copy = [&](int begin, int end) {
+        for (int j = begin + (int)threadIdx.x * V<T>; j < end; j += (int)blockDim.x * V<T>)
+            store(y + j, end - j, load(x + j, end - j));
+    };
+    copy(0, a.start);
+    copy(a.start + turned, a.width);
+}
+
+/* The heads of a token, from threadIdx.y on. FROM, TO: where pairs lie before and behind. */
+template <class FROM, class TO, class TABLES, class T>
+__device__ __forceinline__ static void turn(const rotary_args &a, int64_t b, int64_t s, int j)
+{
+    constexpr int N = PAIRS<T>, MOST = ROTARY_AHEAD;
+    const int heads = a.side[0].heads + a.side[1].heads, left = a.pairs - j;
+    const token_rows rows(a, b, s);
+    typename FROM::template of<T, N> raw[MOST];
+    T *to[MOST];
+    float c[N], t[N];
+    const auto load = [&](int h) {
 #pragma unroll
-    for (int i = 0; i < V<T>; i++) {
-        const int column = j + i;
-        const char *const plane =
-            row.data + ((column >= t.section[0]) + (column >= t.section[1])) * t.plane;
-        x[i] = i >= left ? 0
-               : t.f32   ? get((const float *)plane + column)
-                         : get((const T *)plane + column);
+        for (int u = 0; u < MOST; u++) {
+            const int own = h + u * (int)blockDim.y;
+            if (own >= heads)
+                break;
+            const head_rows head = rows.of(own);
+            to[u] = (T *)head.y;
+            raw[u].load((const T *)head.x, j, a.pairs, left);
+        }
+    };
+    load(threadIdx.y);
+    if (a.cos.f32)
+        TABLES::template load<typename element<T>::f32>(a, b, s, j, left, c, t);
+    else
+        TABLES::template load<T>(a, b, s, j, left, c, t);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        t[i] *= a.direction;
+    for (int h = threadIdx.y;;) {
+#pragma unroll
+        for (int u = 0; u < MOST; u++) {
+            if (h + u * (int)blockDim.y >= heads)
+                break;
+            float x[N], y[N], first[N], second[N];
+            raw[u].widen(x, y);
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                first[i] = x[i] * c[i] - y[i] * t[i];
+                second[i] = y[i] * c[i] + x[i] * t[i];
+            }
+            TO::template of<T, N>::store(to[u], j, a.pairs, left, first, second);
+        }
+        h += MOST * (int)blockDim.y;
+        if (h >= heads)
+            break;
+        load(h);
     }
 }
 
-/* Where a head's row of x begins, or of y; the heads of k come behind those of q. */
-struct head_rows {
-    char *x, *y;
-};
-
-__device__ __forceinline__ static head_rows rows_of_head(const rotary_args &a, int64_t b, int64_t s,
-                                                         int h)
-{
-    const rotary_side &side = a.side[h >= a.side[0].heads];
-    const int own = h >= a.side[0].heads ? h - a.side[0].heads : h;
-    head_rows rows;
-    rows.x = side.x + b * side.x_stride[0] + s * side.x_stride[1] + own * side.x_stride[2];
-    rows.y = side.y + b * side.y_stride[0] + s * side.y_stride[1] + own * side.y_stride[2];
-    return rows;
-}
-
-/* Where the elements of pairs lie: half a row apart, or as neighbours. */
-struct as_halves {
-    template <class T>
-    __device__ static void load_pairs(const T *row, int j, int pairs, int left, uint4 (&raw)[2])
-    {
-        raw[0] = load(row + j, left);
-        raw[1] = load(row + j + pairs, left);
-    }
-    template <class T>
-    __device__ static void widen_pairs(const uint4 (&raw)[2], float (&x)[V<T>], float (&y)[V<T>])
-    {
-        widen<T>(raw[0], x);
-        widen<T>(raw[1], y);
-    }
-    template <class T>
-    __device__ static void store_pairs(T *row, int j, int pairs, int left, const float (&x)[V<T>],
-                                       const float (&y)[V<T>])
-    {
-        store(row + j, left, narrow<T>(x));
-        store(row + j + pairs, left, narrow<T>(y));
-    }
-};
-
-struct as_neighbours {
-    template <class T>
-    __device__ static void load_pairs(const T *row, int j, int, int left, uint4 (&raw)[2])
-    {
-        load_neighbours(row, j, left, raw[0], raw[1]);
-    }
-    template <class T>
-    __device__ static void widen_pairs(const uint4 (&raw)[2], float (&x)[V<T>], float (&y)[V<T>])
-    {
-        widen_neighbours<T>(raw[0], raw[1], x, y);
-    }
-    template <class T>
-    __device__ static void store_pairs(T *row, int j, int, int left, const float (&x)[V<T>],
-                                       const float (&y)[V<T>])
-    {
-        store_neighbours(row, j, left, x, y);
-    }
-};
-
-/* Threads: across the pairs of a head, then over the heads of a token, two at once. FROM, TO: where
- * pairs lie before and behind. */
-template <class FROM, class TO, class T>
-__global__ void __launch_bounds__(ROTARY_THREADS) rotary_kernel(const rotary_args a)
+/* Position blockIdx.x, batch blockIdx.y; threads: across the pairs of a head, then over the heads
+ * of a token. Their registers leave room for 1024 of them. */
+template <class FROM, class TO, class TABLES, class T>
+__global__ void __launch_bounds__(ROTARY_THREADS, 4)
+    rotary_kernel(const __grid_constant__ rotary_args a)
 {
     const int heads = a.side[0].heads + a.side[1].heads;
-    for (int64_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
-        const int64_t b = token / a.positions, s = token % a.positions;
-        for (int j = threadIdx.x * V<T>; j < a.pairs; j += blockDim.x * V<T>) {
-            const int left = a.pairs - j;
-            float c[V<T>], t[V<T>];
-            angles<T>(a.cos, b, s, j, left, c);
-            angles<T>(a.sin, b, s, j, left, t);
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                t[i] *= a.direction;
-            for (int h = threadIdx.y; h < heads; h += ROTARY_AHEAD * blockDim.y) {
-                uint4 raw[ROTARY_AHEAD][2];
-                T *to[ROTARY_AHEAD];
-#pragma unroll
-                for (int u = 0; u < ROTARY_AHEAD; u++) {
-                    const int own = h + u * (int)blockDim.y;
-                    if (own >= heads)
-                        continue;
-                    const head_rows rows = rows_of_head(a, b, s, own);
-                    to[u] = (T *)rows.y;
-                    FROM::load_pairs((const T *)rows.x, j, a.pairs, left, raw[u]);
-                }
-#pragma unroll
-                for (int u = 0; u < ROTARY_AHEAD; u++) {
-                    if (h + u * (int)blockDim.y >= heads)
-                        continue;
-                    float x[V<T>], y[V<T>], first[V<T>], second[V<T>];
-                    FROM::template widen_pairs<T>(raw[u], x, y);
-#pragma unroll
-                    for (int i = 0; i < V<T>; i++) {
-                        first[i] = x[i] * c[i] - y[i] * t[i];
-                        second[i] = y[i] * c[i] + x[i] * t[i];
-                    }
-                    TO::store_pairs(to[u], j, a.pairs, left, first, second);
-                }
-            }
-        }
-        if (2 * a.pairs == a.width)
-            continue;
-        for (int h = threadIdx.y; h < heads; h += blockDim.y) {
-            const head_rows rows = rows_of_head(a, b, s, h); /* what is not turned */
-            const word<T> *x = (const word<T> *)rows.x - a.start;
-            word<T> *y = (word<T> *)rows.y - a.start;
-            for (int j = threadIdx.x; j < a.width - 2 * a.pairs; j += blockDim.x) {
-                const int at = j < a.start ? j : j + 2 * a.pairs;
-                y[at] = x[at];
-            }
-        }
-    }
+    const int64_t b = blockIdx.y, s = blockIdx.x;
+    for (int j = threadIdx.x * PAIRS<T>; j < a.pairs; j += blockDim.x * PAIRS<T>)
+        turn<FROM, TO, TABLES, T>(a, b, s, j);
+    if (2 * a.pairs == a.width)
+        return;
+    for (int h = threadIdx.y; h < heads; h += blockDim.y)
+        copy_rest<T>(a, token_rows(a, b, s).of(h));
 }
+
+/* ---- the host's side ---- */
 
 /* start: of what is turned of a row. */
 static rotary_side side_of(const tg_tensor *x, const tg_tensor *y, int64_t start = 0)
@@ -200,58 +129,60 @@ static rotary_table table_of(const tg_tensor *t, int position, int64_t offset)
     return table;
 }
 
-/* 1 if what threads lie side by side for, of all heads, and the tables are made of whole chunks. */
-static bool is_whole(const rotary_args &a, int size)
+/* 1 if what lies side by side of all heads, `across` elements, and the tables are made of whole
+ * chunks. */
+static bool is_whole(const rotary_args &a, int across, int size)
 {
     const rotary_table *const tables[] = {&a.cos, &a.sin};
-    int64_t bits = (int64_t)a.across * size;
+    int64_t bits = (int64_t)across * size;
     for (int m = 0; m < 2; m++) {
         bits |= (int64_t)(uintptr_t)a.side[m].x | (int64_t)(uintptr_t)a.side[m].y |
-                (int64_t)(uintptr_t)tables[m]->data | tables[m]->batch | tables[m]->position;
+                (int64_t)(uintptr_t)tables[m]->data | tables[m]->batch | tables[m]->position |
+                tables[m]->plane;
         for (int i = 0; i < 3; i++)
             bits |= a.side[m].x_stride[i] | a.side[m].y_stride[i];
     }
     return bits % 16 == 0;
 }
 
-/* KERNELS::of<T>() is the kernel of a type. */
-template <class KERNELS>
+/* What lies behind b batches and s positions. */
+static rotary_args behind(rotary_args a, int64_t b, int64_t s)
+{
+    rotary_table *const tables[] = {&a.cos, &a.sin};
+    for (int m = 0; m < 2; m++) {
+        a.side[m].x += b * a.side[m].x_stride[0] + s * a.side[m].x_stride[1];
+        a.side[m].y += b * a.side[m].y_stride[0] + s * a.side[m].y_stride[1];
+        tables[m]->data += b * tables[m]->batch + s * tables[m]->position;
+    }
+    return a;
+}
+
+template <class FROM, class TO, class TABLES = in_two_tables>
 static tg_status rotate(tg_ctx *ctx, const char *op, const tg_tensor *q, rotary_args a)
 {
+    constexpr bool NEIGHBOURS = FROM::ELEMENTS + TO::ELEMENTS == 4;
+    const int64_t most[] = {65535, INT32_MAX}; /* of a grid */
     cuda_call call;
-    a.positions = q->shape[1];
-    a.tokens = q->shape[0] * q->shape[1];
     a.width = (int)q->shape[3];
-    if (a.tokens == 0 || a.width == 0)
+    if (q->shape[0] == 0 || q->shape[1] == 0 || a.width == 0)
         return TG_OK;
     const tg_status status = cuda_begin(&call, ctx, op, q);
     if (status != TG_OK)
         return status;
-    const bool are = is_whole(a, (int)tg_type_size(tg_type_of(q)));
-    by_type(q, [&](auto e) {
+    const int size = (int)tg_type_size(tg_type_of(q)), heads = a.side[0].heads + a.side[1].heads;
+    by_wholeness(q, is_whole(a, NEIGHBOURS ? 2 * a.pairs : a.pairs, size), [&](auto e) {
         using T = decltype(e);
-        const int across = power_of_two(min_of(ceil_div(a.across, V<T>), 64));
-        const int down = (int)min_of(ROTARY_THREADS / across,
-                                     ceil_div(a.side[0].heads + a.side[1].heads, ROTARY_AHEAD));
-        const dim3 block(across, down < 1 ? 1 : down);
-        const auto kernel = are ? KERNELS::template of<whole<T>>() : KERNELS::template of<T>();
-        kernel<<<(unsigned)min_of(INT32_MAX, a.tokens), block, 0, call.stream>>>(a);
+        const int across = power_of_two(min_of(ceil_div(a.pairs, PAIRS<T>), 64)),
+                  down = (int)min_of(ROTARY_THREADS / across, ceil_div(heads, ROTARY_AHEAD));
+        for (int64_t b = 0; b < q->shape[0]; b += most[0])
+            for (int64_t s = 0; s < q->shape[1]; s += most[1]) {
+                const dim3 grid((unsigned)min_of(most[1], q->shape[1] - s),
+                                (unsigned)min_of(most[0], q->shape[0] - b));
+                rotary_kernel<FROM, TO, TABLES, T>
+                    <<<grid, dim3(across, down < 1 ? 1 : down), 0, call.stream>>>(behind(a, b, s));
+            }
     });
     return cuda_end(&call, TG_OK);
-}
-
-template <class FROM, class TO> struct rotary_of {
-    template <class T> static auto of()
-    {
-        return rotary_kernel<FROM, TO, T>;
-    }
-};
-
-static inline tg_status rotate_halves(tg_ctx *ctx, const char *op, const tg_tensor *q,
-                                      rotary_args a)
-{
-    a.across = a.pairs;
-    return rotate<rotary_of<as_halves, as_halves>>(ctx, op, q, a);
 }
 
 #endif
