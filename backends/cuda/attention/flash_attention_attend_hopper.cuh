@@ -157,6 +157,8 @@ template <class T, class C> struct flash_attending {
     __device__ __forceinline__ void multiply_keys(int step)
     {
         wait_for(C::K_HERE, step);
+        if (C::TAKES_TURNS)
+            named_barrier(C::TURN + group, 2 * WARPGROUP);
         multiply_tiles<T, C::D>(s, own_q, C::Q_PANEL, memory + C::K + stage_of(step) * C::OF_K,
                                 C::PANEL);
     }
@@ -170,6 +172,12 @@ template <class T, class C> struct flash_attending {
                                part * C::PART / 64 * C::PANEL,
                            C::PANEL);
     }
+    __device__ __forceinline__ void pass_turn() const
+    {
+        if (C::TAKES_TURNS)
+            named_arrival(C::TURN + 1 - group, 2 * WARPGROUP);
+    }
+
     /* Scores, which are there, become powers. */
     __device__ __forceinline__ void weigh(int step)
     {
@@ -202,12 +210,14 @@ template <class T, class C> struct flash_attending {
         if (from >= to)
             return;
         multiply_keys(from);
+        pass_turn();
         wait_for_products<0>();
         weigh(from);
         round_sums<T>(weights, s);
         for (int step = from + 1; step < to; step++) {
             multiply_keys(step);
             add_values(step - 1);
+            pass_turn();
             wait_for_products<C::PARTS>();
             weigh(step);
             end_values(step - 1);
@@ -226,10 +236,10 @@ __device__ __forceinline__ void attend(const flash_forward_jobs &a, uint32_t mem
                                        const flash_job &j, uint32_t q, int before, int group)
 {
     flash_attending<T, C> at(a, j, memory, q, before, group);
-    if constexpr (!C::PLAIN) {
+    if constexpr (C::SKIPS) {
         const int end = j.first + j.steps; /* in tiles, as what follows */
         const int above = (max(0, min(j.of.keys, at.own + 63 + j.of.end)) + C::KEYS - 1) / C::KEYS;
-        const int below = max(0, at.own + j.of.begin) / C::KEYS;
+        const int below = C::PLAIN ? 0 : max(0, at.own + j.of.begin) / C::KEYS;
         const int from = min(j.steps, max(0, end - above));
         const int to = at.own < j.of.queries ? min(j.steps, max(from, end - below)) : from;
         at.pass(0, from);

@@ -81,6 +81,8 @@ __global__ void __launch_bounds__(C::THREADS, 1)
         more_registers<C::MORE>();
         /* of the warp, as the compiler knows of what comes from one lane */
         const int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0);
+        if (C::TAKES_TURNS && group == 1)
+            named_arrival(C::TURN, 2 * WARPGROUP); /* the first turn is group 0's */
         for (int job = 0, steps = 0;; job++) {
             const int stage = job % C::Q_STAGES;
             wait_barrier(memory + C::Q_HERE + 8 * stage, job / C::Q_STAGES % 2);
@@ -126,14 +128,14 @@ template <class F> static auto by_forward_kernel(const flash_problem &p, F run)
     const bool plain = flash_is_plain(p);
     const int wider = max(p.d, p.e);
     if (wider <= 64)
-        return plain ? run(flash_forward_sm90<64, 64, true>())
-                     : run(flash_forward_sm90<64, 64, false>());
+        return plain ? run(flash_forward_sm90<64, 64, true, 2, false>())
+                     : run(flash_forward_sm90<64, 64, false, 2, false>());
     if (wider <= 128)
-        return plain ? run(flash_forward_sm90<128, 128, true>())
-                     : run(flash_forward_sm90<128, 128, false>());
+        return plain ? run(flash_forward_sm90<128, 128, true, 2, false>())
+                     : run(flash_forward_sm90<128, 128, false, 2, false>());
     if (p.d <= 192 && p.e <= 128)
-        return run(flash_forward_sm90<192, 128, false>());
-    return run(flash_forward_sm90<256, 256, false>());
+        return run(flash_forward_sm90<192, 128, false, 2, false>());
+    return run(flash_forward_sm90<256, 256, false, 2, false>());
 }
 
 template <class T> int64_t flash_forward_sm90_room(const flash_problem &p)

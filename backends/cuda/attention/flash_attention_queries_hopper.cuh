@@ -14,17 +14,18 @@ struct flash_forward_jobs {
 
 /* Heads of up to D elements, values of up to E. PLAIN: each batch is one sequence, whose query i
  * sees all keys below i + p.end, and there is neither soft cap nor sink. */
-template <int D_, int E_, bool PLAIN_> struct flash_forward_sm90 {
+template <int D_, int E_, bool PLAIN_, int GROUPS_, bool TURNS> struct flash_forward_sm90 {
     static constexpr int D = D_, E = E_;
-    static constexpr bool PLAIN = PLAIN_, OF_KEYS = false;
-    static constexpr int GROUPS = 2, WARPS = 4 * GROUPS, THREADS = (GROUPS + 1) * WARPGROUP;
+    static constexpr bool PLAIN = PLAIN_, OF_KEYS = false, TAKES_TURNS = TURNS;
+    static constexpr bool SKIPS = !TURNS && (!PLAIN || GROUPS_ > 2);
+    static constexpr int GROUPS = GROUPS_, WARPS = 4 * GROUPS, THREADS = (GROUPS + 1) * WARPGROUP;
     static constexpr int QUERIES = 64 * GROUPS, KEYS = D <= 192 ? 128 : 64;
     static constexpr int ROWS = QUERIES, COLUMNS = KEYS;
     static constexpr int STAGES = 2, Q_STAGES = D <= 128 ? 2 : 1;
     static constexpr int PARTS = E <= 128 ? 1 : 2, PART = E / PARTS; /* columns of a product */
-    static constexpr int FEWER = PLAIN ? 24 : 40;
-    static constexpr int MORE = PLAIN ? 240 : 232;
-    static constexpr int CLEARED = 2; /* a named barrier */
+    static constexpr int FEWER = GROUPS > 2 ? 32 : PLAIN ? 24 : 40;
+    static constexpr int MORE = GROUPS > 2 ? 160 : PLAIN ? 240 : 232;
+    static constexpr int CLEARED = 2, TURN = 3; /* named barriers */
     static constexpr int OF_Q = QUERIES * D * 2, OF_K = KEYS * D * 2, OF_V = KEYS * E * 2;
     static constexpr int Q_PANEL = QUERIES * PANEL_PITCH, PANEL = KEYS * PANEL_PITCH;
     /* places in shared memory, of each tile and each barrier one a stage */
