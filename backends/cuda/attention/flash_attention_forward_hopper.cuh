@@ -128,14 +128,14 @@ template <class F> static auto by_forward_kernel(const flash_problem &p, F run)
     const bool plain = flash_is_plain(p);
     const int wider = max(p.d, p.e);
     if (wider <= 64)
-        return plain ? run(flash_forward_sm90<64, 64, true, 2, false>())
-                     : run(flash_forward_sm90<64, 64, false, 2, false>());
+        return plain ? run(flash_forward_sm90<64, 64, true>())
+                     : run(flash_forward_sm90<64, 64, false>());
     if (wider <= 128)
-        return plain ? run(flash_forward_sm90<128, 128, true, 2, false>())
-                     : run(flash_forward_sm90<128, 128, false, 2, false>());
+        return plain ? run(flash_forward_sm90<128, 128, true>())
+                     : run(flash_forward_sm90<128, 128, false>());
     if (p.d <= 192 && p.e <= 128)
-        return run(flash_forward_sm90<192, 128, false, 2, false>());
-    return run(flash_forward_sm90<256, 256, false, 2, false>());
+        return run(flash_forward_sm90<192, 128, false>());
+    return run(flash_forward_sm90<256, 256, false>());
 }
 
 template <class T> int64_t flash_forward_sm90_room(const flash_problem &p)

@@ -40,11 +40,11 @@ template <int D_, int E_, int KEYS_, int QUERIES_, int SCORES> struct flash_back
 };
 
 /* Heads of up to D elements, values too. PLAIN: as in the forward. */
-template <int D_, bool PLAIN_, int HOW = 0>
+template <int D_, bool PLAIN_>
 struct flash_backward_sm90 : flash_backward_memory<D_, D_, 128, D_ == 64 ? 128 : 64, 2> {
-    static constexpr bool PLAIN = PLAIN_, AHEAD = HOW & 1, FROM_SHARED = HOW & 2;
-    static constexpr int FEWER = PLAIN || D_ == 64 || AHEAD ? 24 : 40;
-    static constexpr int MORE = PLAIN || D_ == 64 || AHEAD ? 240 : 232;
+    static constexpr bool PLAIN = PLAIN_;
+    static constexpr int FEWER = PLAIN || D_ == 64 ? 24 : 40;
+    static constexpr int MORE = PLAIN || D_ == 64 ? 240 : 232;
     static constexpr int OF_SUMS = 64; /* columns of dq of a warpgroup */
 };
 

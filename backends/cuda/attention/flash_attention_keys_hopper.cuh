@@ -49,7 +49,7 @@ template <class T, class C> struct flash_at_keys {
                                   j.of.end);
     }
 
-    /* Scores, whose products are open but for those with AHEAD, become ds^T, also in shared memory;
+    /* Scores, whose products are open, become ds^T, also in shared memory;
      * dv has its products open. */
     __device__ __forceinline__ void differ(int number, int query)
     {
@@ -57,15 +57,9 @@ template <class T, class C> struct flash_at_keys {
         const uint32_t rows = stage_of(C::ROWS_AT, C::OF_ROWS, number);
         const bool capped = !C::PLAIN && a.to_cap != 0;
         wait_for_dy<C>(memory, number);
-        if (C::AHEAD) {
-            wait_for_products<0>();
-            settle(s);
-        }
         multiply_tiles<T, D>(dp, own_row(C::V), C::KEYS_PANEL, dy, C::QUERIES_PANEL);
-        if (!C::AHEAD) {
-            wait_for_products<1>();
-            settle(s);
-        }
+        wait_for_products<1>();
+        settle(s);
         if (!capped)
             weigh(query, rows);
         wait_for_products<0>();
@@ -89,49 +83,28 @@ template <class T, class C> struct flash_at_keys {
         multiply_columns<T, C::KEYS>(
             dq, ds + (C::QUERIES == 128 ? half * C::KEYS_PANEL : 0), C::KEYS_PANEL,
             memory + C::K + (D == 128 ? half * C::KEYS_PANEL : 0), C::KEYS_PANEL);
-        if (C::FROM_SHARED)
-            add_rows<T, C::QUERIES>(dk, ds + half * 64 * PANEL_PITCH, C::KEYS_PANEL, q,
-                                    C::QUERIES_PANEL);
-        else
-            add_columns<T>(dk, factor, q, C::QUERIES_PANEL);
+        add_columns<T>(dk, factor, q, C::QUERIES_PANEL);
     }
 
     __device__ __forceinline__ void go_over(int before, int steps)
     {
         flash_step at(a, j);
-        if (C::AHEAD && steps > 0) {
-            wait_for_queries<C>(memory, j, before, at.tile * C::QUERIES);
-            multiply_queries(before);
-        }
         for (int number = before; number < before + steps; number++) {
-            if (!C::AHEAD) {
-                wait_for_queries<C>(memory, j, number, at.tile * C::QUERIES);
-                multiply_queries(number);
-            }
+            wait_for_queries<C>(memory, j, number, at.tile * C::QUERIES);
+            multiply_queries(number);
             differ(number, at.tile * C::QUERIES);
             multiply_differences(number);
-            flash_step next = at;
-            next.go_on(j);
-            if (C::AHEAD) { /* behind the last step whatever is there, which nobody reads */
-                if (number + 1 < before + steps)
-                    wait_for_queries<C>(memory, j, number + 1, next.tile * C::QUERIES);
-                multiply_queries(number + 1);
-            }
-            wait_for_products<C::AHEAD ? 2 : 1>();
+            wait_for_products<1>();
             settle(dq);
             wait_barrier(memory + C::TURN + 8 * half, number % 2);
             add_to_dq<T, C>(a, j, at, half, dq);
             __syncwarp();
             if (lane_id() == 0)
                 arrive(memory + C::ADDED + 8 * half);
-            wait_for_products<C::AHEAD ? 1 : 0>();
+            wait_for_products<0>();
             if (lane_id() == 0)
                 arrive(memory + C::FREE + 8 * (number % C::STAGES));
-            at = next;
-        }
-        if (C::AHEAD) {
-            wait_for_products<0>();
-            settle(s);
+            at.go_on(j);
         }
     }
 };

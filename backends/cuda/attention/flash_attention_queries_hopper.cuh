@@ -14,11 +14,12 @@ struct flash_forward_jobs {
 
 /* Heads of up to D elements, values of up to E. PLAIN: each batch is one sequence, whose query i
  * sees all keys below i + p.end, and there is neither soft cap nor sink. */
-template <int D_, int E_, bool PLAIN_, int GROUPS_, bool TURNS> struct flash_forward_sm90 {
+template <int D_, int E_, bool PLAIN_> struct flash_forward_sm90 {
     static constexpr int D = D_, E = E_;
-    static constexpr bool PLAIN = PLAIN_, OF_KEYS = false, TAKES_TURNS = TURNS;
-    static constexpr bool SKIPS = !TURNS && (!PLAIN || GROUPS_ > 2);
-    static constexpr int GROUPS = GROUPS_, WARPS = 4 * GROUPS, THREADS = (GROUPS + 1) * WARPGROUP;
+    static constexpr bool PLAIN = PLAIN_, OF_KEYS = false, TAKES_TURNS = D == 128;
+    static constexpr bool SKIPS = !TAKES_TURNS && (!PLAIN || D == 64);
+    static constexpr int GROUPS = D == 64 ? 3 : 2, WARPS = 4 * GROUPS,
+                         THREADS = (GROUPS + 1) * WARPGROUP;
     static constexpr int QUERIES = 64 * GROUPS, KEYS = D <= 192 ? 128 : 64;
     static constexpr int ROWS = QUERIES, COLUMNS = KEYS;
     static constexpr int STAGES = 2, Q_STAGES = D <= 128 ? 2 : 1;
