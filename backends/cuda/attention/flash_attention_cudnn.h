@@ -4,7 +4,15 @@
 
 #include "host/launch.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 tg_status cuda_flash_attention_cudnn(tg_ctx *ctx, const tg_flash_attention_forward_args *args);
 int cuda_flash_attention_cudnn_accepts(const tg_flash_attention_forward_args *args);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,5 +1,6 @@
 /* flash_attention_hopper.cu - calls of flash_attention by kernels for Hopper. */
 #include "flash_attention_call.cuh"
+#include "flash_attention_cudnn.h"
 #include "flash_attention_hopper.h"
 #include "flash_attention_plain.h"
 #include "host/tensor_map.h"
@@ -53,11 +54,13 @@ template <class ARGS> static flash_problem problem_in_place(const ARGS *args)
     return p;
 }
 
+/* Heads of more than 128 elements are left to cuDNN where it takes them. */
 int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_args *args)
 {
     const tg_tensor *const tensors[] = {args->q, args->k, args->v, args->y};
     return are_for_engine(tensors) && args->scale >= 0 && !args->bias && args->dropout == 0 &&
-           !FLASH_IS_DECODE(args) && takes(args);
+           !FLASH_IS_DECODE(args) && takes(args) &&
+           (width_of(args->q) <= 128 || !cuda_flash_attention_cudnn_accepts(args));
 }
 
 tg_status cuda_flash_attention_forward_sm90(tg_ctx *ctx,
