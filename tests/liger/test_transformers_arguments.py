@@ -125,6 +125,9 @@ def test_each_argument_of_the_model(models, training):
         found, expected = outcome(ours, call), outcome(plain, call)
         if training and "loss" in expected and "logits" not in found:  # the loss alone
             expected.pop("logits")
+        if not expected.get("attentions"):  # sdpa gives none; what is written out, and stands in where there is a soft cap, does
+            found.pop("attentions", None)
+            expected.pop("attentions", None)
         same(found, expected, name)
 
 

@@ -191,9 +191,9 @@ def test_the_library_is_asked():
 
 
 def test_switched_off():
-    for model_type, was in (("llama", "sdpa"), ("gemma2", "eager")):
+    for model_type in ("llama", "gemma2"):
         model = make(model_type)
-        assert model.config._attn_implementation == was
+        was = model.config._attn_implementation  # sdpa or eager, as the version of transformers has it
         assert tigon.transformers.apply_to(model, attention=False).config._attn_implementation == was
         assert tigon.transformers.apply_to(model).config._attn_implementation == "tigon"
         assert "tigon" not in str(model.config.to_dict())

@@ -231,3 +231,22 @@ def test_compiled():
         results.append([y, *torch.autograd.grad(y.square().sum(), inputs)])
     for eager, compiled in zip(*results):
         torch.testing.assert_close(eager, compiled)
+
+
+def test_one_long_document_beside_many_short_ones():
+    lengths = [30000] + [60] * 500
+    begins = torch.tensor([0, *lengths]).cumsum(0)
+    torch.manual_seed(11)
+    q, k, v, dy = (torch.randn(1, int(begins[-1]), 1, 8) for _ in range(4))
+    options = {"causal": True, "window_left": 64}
+
+    def run(*given, **more):
+        given = [x.clone().requires_grad_() for x in given]
+        y = tigon.torch.flash_attention(*given[:3], **options, **more)
+        return y, *torch.autograd.grad(y, given[:3], given[3].detach())
+
+    whole = run(q, k, v, dy, cu_seqlens_q=begins, cu_seqlens_k=begins)
+    for i in (0, 1, 250, 500):
+        part = slice(int(begins[i]), int(begins[i + 1]))
+        for found, expected in zip(whole, run(*(x[:, part] for x in (q, k, v, dy)))):
+            torch.testing.assert_close(found[:, part], expected, atol=1e-5, rtol=1e-5)
