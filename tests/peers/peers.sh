@@ -62,7 +62,9 @@ assert error([right, right], [right]) > limit and error([right[1:]], [right]) > 
 assert error([right.clone().index_fill_(0, torch.tensor([5]), float("nan"))], [right]) > limit
 
 families = {op.removesuffix("_forward").removesuffix("_backward") for op in ops.__all__}
-assert families == set(OPERATORS), families ^ set(OPERATORS)
+# Problems of an operator with options are called after it: flash_attention_window.
+with_options = {name for name in set(OPERATORS) - families if name.startswith(tuple(f"{family}_" for family in families))}
+assert families == set(OPERATORS) - with_options, families ^ set(OPERATORS)
 for name, function in rivals.liger(MagicMock()).items():
     function(**OPERATORS[name].sizes["cuda"]["large"])
 for bad in (dict(y=right.clone()), dict(x=right, y=right.clone(), z=right)):
