@@ -54,6 +54,25 @@ template <class ARGS> static flash_problem problem_in_place(const ARGS *args)
     return p;
 }
 
+/* launch(T(), p, room, call), with room(T(), p) bytes of the workspace behind the boundaries. */
+template <class ARGS, class ROOM, class LAUNCH>
+static tg_status run_in_place(tg_ctx *ctx, const char *op, const ARGS *args, flash_problem p,
+                              ROOM room_of, LAUNCH launch)
+{
+    cuda_call call;
+    tg_status status = cuda_begin(&call, ctx, op, args->q);
+    if (status != TG_OK)
+        return status;
+    const int64_t bytes =
+        flash_bounds_bytes(args) + by_half(args->q, [&](auto t) { return room_of(t, p); });
+    char *room = (char *)cuda_host->device_workspace(ctx, (size_t)bytes);
+    if (!room)
+        return cuda_end(&call, TG_ENOMEM);
+    flash_put_bounds(&p, args, &room, call);
+    const bool launched = by_half(args->q, [&](auto t) { return launch(t, p, room, call); });
+    return cuda_end(&call, launched ? TG_OK : TG_EUNSUPPORTED);
+}
+
 /* Heads of more than 128 elements are left to cuDNN where it takes them. */
 int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_args *args)
 {
@@ -66,22 +85,12 @@ int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_a
 tg_status cuda_flash_attention_forward_sm90(tg_ctx *ctx,
                                             const tg_flash_attention_forward_args *args)
 {
-    cuda_call call;
-    tg_status status = cuda_begin(&call, ctx, "flash_attention_forward", args->q);
-    if (status != TG_OK)
-        return status;
-    flash_problem p = problem_in_place(args);
-    const int64_t bytes =
-        by_half(args->q, [&](auto t) { return flash_forward_sm90_room<decltype(t)>(p); });
-    char *room =
-        (char *)cuda_host->device_workspace(ctx, (size_t)(flash_bounds_bytes(args) + bytes));
-    if (!room)
-        return cuda_end(&call, TG_ENOMEM);
-    flash_put_bounds(&p, args, &room, call);
-    const bool launched = by_half(args->q, [&](auto t) {
-        return flash_attention_forward_sm90<decltype(t)>(p, room, call.processors, call.stream);
-    });
-    return cuda_end(&call, launched ? TG_OK : TG_EUNSUPPORTED);
+    return run_in_place(
+        ctx, "flash_attention_forward", args, problem_in_place(args),
+        [](auto t, const flash_problem &p) { return flash_forward_sm90_room<decltype(t)>(p); },
+        [](auto t, const flash_problem &p, char *room, const cuda_call &call) {
+            return flash_attention_forward_sm90<decltype(t)>(p, room, call.processors, call.stream);
+        });
 }
 
 int cuda_flash_attention_backward_sm90_accepts(const tg_flash_attention_backward_args *args)
@@ -94,25 +103,17 @@ int cuda_flash_attention_backward_sm90_accepts(const tg_flash_attention_backward
 tg_status cuda_flash_attention_backward_sm90(tg_ctx *ctx,
                                              const tg_flash_attention_backward_args *args)
 {
-    cuda_call call;
-    tg_status status = cuda_begin(&call, ctx, "flash_attention_backward", args->q);
-    if (status != TG_OK)
-        return status;
     flash_problem p = problem_in_place(args);
     p.dy = view_of(args->dy);
     p.dq = view_of(args->dq);
     p.dk = view_of(args->dk);
     p.dv = view_of(args->dv);
     p.dsinks = vector_of(args->dsinks);
-    const int64_t bytes =
-        by_half(args->q, [&](auto t) { return flash_backward_sm90_room<decltype(t)>(p); });
-    char *room =
-        (char *)cuda_host->device_workspace(ctx, (size_t)(flash_bounds_bytes(args) + bytes));
-    if (!room)
-        return cuda_end(&call, TG_ENOMEM);
-    flash_put_bounds(&p, args, &room, call);
-    const bool launched = by_half(args->q, [&](auto t) {
-        return flash_attention_backward_sm90<decltype(t)>(p, room, call.processors, call.stream);
-    });
-    return cuda_end(&call, launched ? TG_OK : TG_EUNSUPPORTED);
+    return run_in_place(
+        ctx, "flash_attention_backward", args, p,
+        [](auto t, const flash_problem &p) { return flash_backward_sm90_room<decltype(t)>(p); },
+        [](auto t, const flash_problem &p, char *room, const cuda_call &call) {
+            return flash_attention_backward_sm90<decltype(t)>(p, room, call.processors,
+                                                              call.stream);
+        });
 }

@@ -4,47 +4,57 @@
 
 #include "flash_attention_tile.cuh"
 
-/* Scores become powers of 2 of their differences from the row's maximum so far; what is in `y` and
- * `sum` is scaled to it. */
+/* Scores become powers of 2 of their differences from the row's maximum so far; what came before is
+ * to be multiplied by `old`. */
+template <class T, int N>
+__device__ __forceinline__ void flash_powers(float (&s)[N][4], float (&most)[2], float (&sum)[2],
+                                             float (&old)[2], float factor)
+{
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float top = most[h];
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            top = fmaxf(top, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 2));
+        /* rounded once, so that the power of the maximum itself is that of P_EXPONENT */
+        const float from = top == -CUDART_INF_F ? P_EXPONENT<T> : fmaf(-top, factor, P_EXPONENT<T>);
+        /* of the difference, which is 0 where the maximum stays: sums do, too, then */
+        old[h] = power_of_2((most[h] - (top == -CUDART_INF_F ? 0 : top)) * factor);
+        most[h] = top;
+        float part = 0;
+#pragma unroll
+        for (int n = 0; n < N; n++)
+#pragma unroll
+            for (int e = 2 * h; e < 2 * h + 2; e++) {
+                s[n][e] = power_of_2(fmaf(s[n][e], factor, from));
+                part += s[n][e];
+            }
+        sum[h] = sum[h] * old[h] + part;
+    }
+}
+
+/* The same for a thread's rows of MT tiles; y is scaled where a maximum has changed. */
 template <class T, int MT, int NT, int N>
 __device__ __forceinline__ void flash_softmax(float (&s)[MT][NT][4], float (&most)[MT][2],
                                               float (&sum)[MT][2], float (&y)[MT][N][4],
                                               float factor)
 {
 #pragma unroll
-    for (int m = 0; m < MT; m++)
+    for (int m = 0; m < MT; m++) {
+        float old[2];
+        flash_powers<T>(s[m], most[m], sum[m], old, factor);
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            float top = most[m][h];
-#pragma unroll
-            for (int n = 0; n < NT; n++)
-                top = fmaxf(top, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));
-            top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 1));
-            top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 2));
-            /* rounded once, so that the power of the maximum itself is that of P_EXPONENT */
-            const float from =
-                top == -CUDART_INF_F ? P_EXPONENT<T> : fmaf(-top, factor, P_EXPONENT<T>);
-            /* of the difference, which is 0 where the maximum is the same: sums are then as they
-             * were, over any number of tiles */
-            const float old = power_of_2((most[m][h] - (top == -CUDART_INF_F ? 0 : top)) * factor);
-            most[m][h] = top;
-            float part = 0;
-#pragma unroll
-            for (int n = 0; n < NT; n++)
-#pragma unroll
-                for (int e = 2 * h; e < 2 * h + 2; e++) {
-                    s[m][n][e] = power_of_2(fmaf(s[m][n][e], factor, from));
-                    part += s[m][n][e];
-                }
-            sum[m][h] = sum[m][h] * old + part;
-            if (__any_sync(0xffffffff, old != 1)) {
+        for (int h = 0; h < 2; h++)
+            if (__any_sync(0xffffffff, old[h] != 1)) {
 #pragma unroll
                 for (int n = 0; n < N; n++) {
-                    y[m][n][2 * h] *= old;
-                    y[m][n][2 * h + 1] *= old;
+                    y[m][n][2 * h] *= old[h];
+                    y[m][n][2 * h + 1] *= old[h];
                 }
             }
-        }
+    }
 }
 
 /* The greatest score of a row in units of ln 2. */
