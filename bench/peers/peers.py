@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import attention  # noqa: F401
 import losses  # noqa: F401
 import positions  # noqa: F401
 import products  # noqa: F401
@@ -52,6 +53,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="folder for peers.jsonl, peers.md, peers.svg (peers-cuda.*); default: BUILD/peers")
     chosen_options = parser.parse_args()
     chosen_options.dtypes = chosen_options.dtypes or DEVICES[chosen_options.device]["dtypes"]
+    chosen_options.ops = [name for name in chosen_options.ops if OPERATORS[name].sizes[chosen_options.device]]
     chosen_options.out = chosen_options.out or chosen_options.build / "peers"
     if not (chosen_options.build / "python" / "tigon").exists():
         parser.error(f"--build: found no python/tigon in {chosen_options.build}")

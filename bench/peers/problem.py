@@ -28,6 +28,8 @@ class Problem:
     fused: list[tuple[str, dict]] | None = None  # the gradient in forward's own pass, where there is such a call
     with_out: Callable | None = None  # function, into a buffer by out=, where PyTorch's API has it
     others: dict[str, Callable] = field(default_factory=dict)  # of names.OTHERS: the same by another function of PyTorch
+    flops: dict[str, float] = field(default_factory=dict)  # of a mode, where a page is to tell the rate
+    bytes: float = 0  # or of memory, each once
 
 
 @dataclass
@@ -73,13 +75,17 @@ class Operator:
 OPERATORS: dict[str, Operator] = {}
 
 
-def operator(*, small: dict, medium: dict, large: dict, cuda: dict[str, dict] | None = None, memory_bound: bool = True, note: str = ""):
+def operator(*, small: dict, medium: dict, large: dict, cuda: dict[str, dict] | None = None, memory_bound: bool = True, note: str = "",
+             more: dict[str, dict] | None = None):
     """Enters the decorated function, build(make, **size), into the table under its own name. cuda: sizes on a GPU other than the small
-    and the large one of the processor; medium there is only what this has."""
+    and the large one of the processor; medium there is only what this has. more: large problems for a GPU alone, each under a name that
+    begins with the function's."""
 
     def enter(build: Callable) -> Callable:
         sizes = {"cpu": dict(small=small, medium=medium, large=large), "cuda": dict(small=small, large=large) | (cuda or {})}
         OPERATORS[build.__name__] = Operator(build.__name__, build, sizes, memory_bound, note)
+        for name, size in (more or {}).items():
+            OPERATORS[name] = Operator(name, build, {"cpu": {}, "cuda": dict(large=size)}, memory_bound)
         return build
 
     return enter

@@ -1,8 +1,7 @@
-"""Products of matrices, attention, and the optimiser's step."""
+"""Products of matrices, attention to neighbours, and the optimiser's step."""
 
 import torch
 import torch.nn.functional as F
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from problem import Make, Problem, Step, operator, pair
 
@@ -27,73 +26,6 @@ def batched_gemm(make: Make, B: int, M: int, N: int, K: int) -> Problem:
         torch.bmm, [a, b], outputs=[c], grads=[da, db], upstream=[dc], with_out=lambda a, b: torch.bmm(a, b, out=out),
         forward=[("batched_gemm", dict(a=a, b=b, c=c))],
         backward=[("batched_gemm", dict(a=dc, b=b, c=da, trans_b=1)), ("batched_gemm", dict(a=a, b=dc, c=db, trans_a=1))])
-
-
-@operator(small=dict(B=1, S=128, H=4, K=4, D=64), medium=dict(B=1, S=1024, H=16, K=4, D=128),
-          large=dict(B=1, S=2048, H=16, K=16, D=64), cuda=dict(large=dict(B=4, S=4096, H=16, K=16, D=128)),
-          memory_bound=False, note="causal; against PyTorch's own flash attention")
-def flash_attention(make: Make, B: int, S: int, H: int, K: int, D: int) -> Problem:
-    q, dy, k, v = (make.normal(B, S, heads, D) for heads in (H, H, K, K))
-    y, dq, dk, dv = (make.empty(B, S, heads, D) for heads in (H, H, K, K))
-    shared = dict(q=q, k=k, v=v, y=y, lse=make.f32(B, H, S))
-
-    def function(q, k, v):
-        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=H != K).transpose(1, 2)
-
-    return Problem(function, [q, k, v], outputs=[y], grads=[dq, dk, dv], upstream=[dy],
-                   **pair("flash_attention", shared, shared | dict(dy=dy, dq=dq, dk=dk, dv=dv), causal=1))
-
-
-def masked_attention(make: Make, B: int, S: int, L: int, H: int, K: int, D: int, sees, **options) -> Problem:
-    """Attention of those pairs that sees(query, key) is true of, None: of all. PyTorch's masks are made outside the timing."""
-    q, dy = make.normal(B, S, H, D), make.normal(B, S, H, D)
-    k, v = make.normal(B, L, K, D), make.normal(B, L, K, D)
-    y, dq, dk, dv = make.empty(B, S, H, D), make.empty(B, S, H, D), make.empty(B, L, K, D), make.empty(B, L, K, D)
-    shared = dict(q=q, k=k, v=v, y=y, lse=make.f32(B, H, S))
-    mask = blocks = None
-    if sees:
-        mask = sees(torch.arange(S)[:, None], torch.arange(L))
-        blocks = create_block_mask(lambda b, h, i, j: sees(i, j), None, None, S, L, device=str(torch.get_default_device()))
-
-    def heads_first(function):
-        return lambda *inputs: function(*(x.transpose(1, 2) for x in inputs)).transpose(1, 2)
-
-    def flex(function):
-        return heads_first(lambda q, k, v: function(q, k, v, block_mask=blocks, enable_gqa=H != K))
-
-    return Problem(heads_first(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=H != K)), [q, k, v],
-                   outputs=[y], grads=[dq, dk, dv], upstream=[dy],
-                   others=dict(flex=flex(torch.compile(flex_attention, dynamic=False)), flex_eager=flex(flex_attention)),
-                   **pair("flash_attention", shared, shared | dict(dy=dy, dq=dq, dk=dk, dv=dv), **options))
-
-
-MASKED = "against PyTorch's attention with a mask; flex_attention has no backward on the CPU"
-
-
-@operator(small=dict(B=1, S=512, H=4, K=4, D=64, W=128), medium=dict(B=1, S=2048, H=8, K=2, D=128, W=512),
-          large=dict(B=1, S=4096, H=8, K=2, D=128, W=512), cuda=dict(large=dict(B=1, S=16384, H=16, K=16, D=128, W=1024)),
-          memory_bound=False, note=MASKED)
-def flash_attention_window(make: Make, B: int, S: int, H: int, K: int, D: int, W: int) -> Problem:
-    """Causal; a query sees W keys."""
-    return masked_attention(make, B, S, S, H, K, D, lambda i, j: (j <= i) & (j > i - W), causal=1, window_left=W - 1)
-
-
-@operator(small=dict(N=8, S=512, H=4, K=4, D=64), medium=dict(N=8, S=2048, H=8, K=2, D=128),
-          large=dict(N=16, S=4096, H=8, K=2, D=128), cuda=dict(large=dict(N=8, S=16384, H=16, K=16, D=128)),
-          memory_bound=False, note=MASKED)
-def flash_attention_packed(make: Make, N: int, S: int, H: int, K: int, D: int) -> Problem:
-    """Causal; N documents of one length, one behind the other."""
-    bounds = torch.arange(0, S + 1, S // N)
-    return masked_attention(make, 1, S, S, H, K, D, lambda i, j: (j <= i) & (j // (S // N) == i // (S // N)), causal=1,
-                            cu_seqlens_q=bounds, cu_seqlens_k=bounds)
-
-
-@operator(small=dict(B=1, L=512, H=8, K=2, D=64), medium=dict(B=1, L=8192, H=32, K=8, D=128),
-          large=dict(B=4, L=8192, H=32, K=8, D=128), cuda=dict(large=dict(B=8, L=8192, H=32, K=8, D=128)))
-def flash_attention_decode(make: Make, B: int, L: int, H: int, K: int, D: int) -> Problem:
-    """One query against many keys."""
-    return masked_attention(make, B, 1, L, H, K, D, None)
 
 
 @operator(small=dict(B=1, H=4, S=128, D=64, W=7), medium=dict(B=1, H=8, S=512, D=64, W=7),

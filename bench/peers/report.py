@@ -178,6 +178,22 @@ def others(results: Results) -> list[str]:
     return ["## Others", "", "Their time over Tigon's.", "", *table(["operator", "size", "type", "beside", *modes], body)]
 
 
+def rates(results: Results) -> list[str]:
+    """Of problems that say what they compute or read."""
+    found = {key: r for key, r in results.cells.items() if key[1] == "large" and key[4] == "kept" and ("tflops" in r or "gbytes" in r)}
+    providers = [p for p in results.present(5) if any(key[5] == p for key in found)]
+    body = []
+    for name, size, dtype, mode, allocator, _ in dict.fromkeys((*key[:5], "") for key in found):
+        row = [found.get((name, size, dtype, mode, allocator, p), {}) for p in providers]
+        body.append([name, next(r["shape"] for r in row if r), dtype, mode, "TFLOP/s" if any("tflops" in r for r in row) else "GB/s",
+                     *(f"{value:.0f}" if (value := r.get("tflops", r.get("gbytes"))) else "–" for r in row)])
+    if not body:
+        return []
+    return ["## Rates", "", "Of pairs of queries and keys that see each other: 4 operations a pair and element of a head forward, 10 backward. "
+            "Few queries: of reading keys and values once.", "",
+            *table(["operator", "shape", "type", "mode", "", *providers], body)]
+
+
 def memory(results: Results) -> list[str]:
     providers = results.peers if results.on_card else ["tigon", *results.peers]
     allocator = "kept" if results.on_card else "default"
@@ -204,7 +220,7 @@ def markdown(results: Results) -> str:
     for size in results.present(1):
         for dtype in results.present(2):
             lines += ratios(results, size, dtype)
-    lines += others(results) + memory(results)
+    lines += others(results) + rates(results) + memory(results)
     notes = [f"* {name}: {family['note']}" for name, family in results.families.items() if family["note"]]
     notes += sorted({f"* {r['operator']} {r['dtype']}: {r['left_out']} is left out: {r['why']}" for r in results.left_out})
     return "\n".join(lines + (["## Notes", "", *notes] if notes else [])).rstrip() + "\n"

@@ -6,7 +6,6 @@ from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
 
-import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from measure import Contestant, leaves, torch_contestant
@@ -67,14 +66,15 @@ def quack(module: ModuleType) -> dict[str, Callable]:
         fused_linear_cross_entropy=lambda BT, H, V: linear.chunked_linear_cross_entropy)
 
 
-def attention(kernel: SDPBackend) -> dict[str, Callable]:
-    def function(q, k, v):
-        with sdpa_kernel(kernel):
-            grouped = q.shape[2] != k.shape[2]
-            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-            return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped).transpose(1, 2)
+KERNELS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}  # by which PyTorch's attention runs
 
-    return dict(flash_attention=lambda **sizes: function)
+
+def by_kernel(kernel: SDPBackend, function: Callable) -> Callable:
+    def run(*inputs):
+        with sdpa_kernel(kernel):
+            return function(*inputs)
+
+    return run
 
 
 def copies(tensors: list[Tensor] | None) -> list[Tensor] | None:
@@ -86,7 +86,7 @@ class Rivals:
 
     def __init__(self):
         tables = {"liger": liger, "quack": quack}
-        self.table = {"cudnn": attention(SDPBackend.CUDNN_ATTENTION), "flash": attention(SDPBackend.FLASH_ATTENTION)}
+        self.table = {}
         self.missing = []
         for name, module in MODULES.items():
             try:
@@ -96,10 +96,12 @@ class Rivals:
 
     def contestants(self, operator: str, sizes: dict[str, int], problem: Problem, mode: str) -> list[Contestant]:
         """They may overwrite what they are given, so each has inputs and upstream gradients of its own."""
+        functions = {name: table[operator](**sizes) for name, table in self.table.items()
+                     if operator in table and not (mode == "backward" and operator in GRADIENTS_IN_FORWARD.get(name, ()))}
+        if operator.startswith("flash_attention"):
+            functions |= {name: by_kernel(kernel, problem.function) for name, kernel in KERNELS.items()}
         found = []
-        for name, table in self.table.items():
-            early = operator in GRADIENTS_IN_FORWARD.get(name, ())
-            if operator in table and not (mode == "backward" and early):
-                own = replace(problem, inputs=copies(problem.inputs))
-                found.append(torch_contestant(name, own, table[operator](**sizes), mode, leaves(own), copies(problem.upstream)))
+        for name, function in functions.items():
+            own = replace(problem, inputs=copies(problem.inputs))
+            found.append(torch_contestant(name, own, function, mode, leaves(own), copies(problem.upstream)))
         return found

@@ -11,11 +11,13 @@ import re
 import statistics
 import sys
 import time
+from collections.abc import Callable
 
 import tigon
 import torch
 
-import losses  # noqa: F401  each enters its operators into the table
+import attention  # noqa: F401  each enters its operators into the table
+import losses  # noqa: F401
 import positions  # noqa: F401
 import products  # noqa: F401
 import rows  # noqa: F401
@@ -23,7 +25,7 @@ from clocks import CLOCKS
 from measure import (TOLERANCE, Contestant, compiled, contestants, error, extra_memory, interleave, step_contestants,
                      truth)
 from onednn import OneDNN
-from problem import OPERATORS, Make, Operator, Step
+from problem import OPERATORS, Make, Operator, Problem, Step
 from rivals import Rivals
 
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
@@ -79,7 +81,14 @@ def checked(cell: list[Contestant], expected: tuple | None, about: dict) -> list
     return present
 
 
-def measure(cell: list[tuple[Contestant, float]], clock, pace, tolerance: float, about: dict, memory: bool) -> None:
+def rate(problem: Problem | Step, mode: str, ms: float) -> dict:
+    """What a page tells beside ratios, where the problem says what it computes or reads."""
+    if isinstance(problem, Step) or not (problem.flops or problem.bytes):
+        return {}
+    return dict(tflops=digits(problem.flops[mode] / ms / 1e9)) if problem.flops else dict(gbytes=digits(problem.bytes / ms / 1e6))
+
+
+def measure(cell: list[tuple[Contestant, float]], clock, pace, tolerance: float, about: dict, memory: bool, rate_of: Callable) -> None:
     if not cell:
         return
     times = interleave([c for c, _ in cell], clock, about["cache"] == "cold", *pace)
@@ -95,7 +104,7 @@ def measure(cell: list[tuple[Contestant, float]], clock, pace, tolerance: float,
             if c.name == "tigon":
                 extra["workspace_bytes"] = tigon.workspace_peak()
         emit(**about, provider=c.name, ms_20=digits(quantiles[1]), ms_50=digits(median), ms_80=digits(quantiles[7]),
-             ratio=digits(median / tigon_ms), rounds=len(own), error=digits(wrong, 2), correct=wrong <= tolerance, **extra)
+             ratio=digits(median / tigon_ms), rounds=len(own), error=digits(wrong, 2), correct=wrong <= tolerance, **rate_of(median), **extra)
 
 
 def compare(operator: Operator, size: str, dtype: str, request: dict, others, clock) -> None:
@@ -121,7 +130,8 @@ def compare(operator: Operator, size: str, dtype: str, request: dict, others, cl
             continue
         present = checked(cell, exact and exact[mode], about)
         memory = mode == "full" and size == "large" and (device == "cuda" or not kept)
-        measure(present, clock, QUICK if request["quick"] else PACE[device][size], TOLERANCE[TYPES[dtype]], about, memory)
+        measure(present, clock, QUICK if request["quick"] else PACE[device][size], TOLERANCE[TYPES[dtype]], about, memory,
+                lambda ms, mode=mode: rate(problem, mode, ms))
 
 
 def settings(device: str) -> dict:
