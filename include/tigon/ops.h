@@ -1349,6 +1349,107 @@ TG_API tg_status tg_sum_squares_forward(tg_ctx *ctx, const tg_sum_squares_forwar
  *   dy has 1 element of any of the three types. dx like x; it may be x. */
 TG_API tg_status tg_sum_squares_backward(tg_ctx *ctx, const tg_sum_squares_backward_args *args);
 
+enum { TG_MOE_SOFTMAX = 0, TG_MOE_SIGMOID = 1 };
+enum { TG_MOE_TWO_LARGEST = 0, TG_MOE_LARGEST = 1 };
+
+/* moe_router: the experts of each token in a mixture of E experts, and their weights.
+ *   s = softmax(logits) over the experts, or 1 / (1 + exp(-logits)),   choice_e = s_e + bias_e
+ *   index_k: the top_k experts of the largest choice, the largest first; of equals, and of NaN,
+ *   which counts as the largest, the smaller index
+ *   w_k = s of index_k, or, if they are renormalised, with softmax the softmax of the chosen
+ *   experts' logits, with the logistic function s_k / (1e-20 + sum over the chosen of s)
+ *   weights_k = scale w_k
+ *   Without bias the logits themselves are compared, so that no score's rounding decides.
+ *   groups: the experts are so many groups of neighbours, of which only groups_kept are chosen
+ *   from: those of the largest score, which is the sum of the two largest choices in it, or the
+ *   largest. Experts of other groups are not chosen.
+ *   Over the kept tokens, which are n, with p = softmax(logits) whatever scores are:
+ *   counts_e = how often e was chosen,   probs_e = sum of p_e,
+ *   balance = E sum over e of (counts_e / n) (probs_e / n),   z_loss = (sum of lse^2) / n;
+ *   both are 0 if n is 0.
+ *   logits [..,E] T; bias [E] any float, or NULL: 0.
+ *   mask, one of each token, any integer, bool or float: where it is 0, the token does not count
+ *   in counts, probs and losses; it is routed all the same. NULL: all tokens count.
+ *   index [..,top_k] i64; weights [..,top_k] T or f32; lse f32, one of each token.
+ *   counts [E] i64; probs [E] f32; balance, z_loss f32, one element. NULL: not computed.
+ *   top_k: 1 to E. scoring: 0 softmax, 1 sigmoid. groups: 0 means 1; it divides E. groups_kept: 0
+ *   means groups; top_k experts at least are in them. group_score: 0 two_largest, 1 largest.
+ *   renormalise: 0 or 1. scale: 0 means 1.
+ * A loss over several layers is made of the sums of their counts and probs. GPT-OSS's softmax of
+ * the chosen logits is renormalise = 1.
+ * Saved for backward: logits, index, lse; for both losses counts.
+ * Numerics: choices in f32. Those that differ by less than their rounding may change places.
+ * Source: Shazeer et al. 2017, arXiv:1701.06538; Fedus et al. 2021, arXiv:2101.03961 (balance);
+ * Zoph et al. 2022, arXiv:2202.08906 (z); DeepSeek-AI 2024, arXiv:2412.19437 (groups, bias).
+ */
+TG_API tg_status tg_moe_router_forward(tg_ctx *ctx, const tg_moe_router_forward_args *args);
+
+/*   With g_k = scale dweights_k, of the chosen experts:
+ *   softmax: dlogits_e = s_e (g_e - sum over k of g_k s_k), g_e = 0 of others; renormalised the
+ *   same with w in place of s, and 0 of others
+ *   sigmoid: dlogits_k = s_k (1 - s_k) g_k; renormalised, with u = 1e-20 + sum of s_k,
+ *   dlogits_k = s_k (1 - s_k) (g_k - sum over j of g_j s_j / u) / u
+ *   To these are added, of kept tokens, with c_e = dprobs_e + dbalance E counts_e / n^2:
+ *   p_e (c_e - sum over i of c_i p_i) + dz_loss 2 lse p_e / n
+ *   logits, mask as in forward; index, lse, counts: as forward wrote them. n is the sum of counts
+ *   by top_k, so that counts must be there with dbalance or dz_loss.
+ *   dweights [..,top_k], dprobs [E], dbalance, dz_loss any float; NULL: zeros.
+ *   dlogits [..,E] T.
+ *   scoring, renormalise, scale: as in forward. Bias and groups choose alone.
+ * Errors: an index outside [0, E).
+ */
+TG_API tg_status tg_moe_router_backward(tg_ctx *ctx, const tg_moe_router_backward_args *args);
+
+/* moe_route: the order of a mixture's work, sorted by expert. A slot is one token with one of its K
+ * experts, number t K + k for expert k of token t.
+ *   offset_e = slots whose expert is below e;   slot: their numbers, of each expert those of lower
+ *   number first, so that those of expert e stand in slot[offset_e .. offset_{e+1});
+ *   slot[place_tk] = t K + k
+ *   index [N,K] i64 or i32: experts, in [0, experts); or `experts`, which means none: the slot has
+ *   place -1, and slot is -1 from offset[experts] on.
+ *   slot [N K] i64; offset [experts + 1] i64; place [N,K] i64, or NULL.
+ *   experts: 1 or more. capacity: of an expert's slots only so many, those of the lowest numbers,
+ *   have a place; the others are treated as slots of no expert. 0: all.
+ * A token may name one expert several times. There is no gradient.
+ * Errors: an index outside [0, experts].
+ */
+TG_API tg_status tg_moe_route(tg_ctx *ctx, const tg_moe_route_args *args);
+
+/* moe_gather: rows of tokens in the order of moe_route.
+ *   rows_j = x of token slot_j / top_k, rounded down; 0 if slot_j is -1
+ *   x [N,H] T; slot [M] i64 or i32, in [-1, N top_k); rows [M,H] T.
+ *   place [N,top_k] i64 or i32, or NULL: it is not read, but kept for backward.
+ *   top_k: 0 means 1.
+ * Saved for backward: place.
+ * Errors: an index out of range.
+ */
+TG_API tg_status tg_moe_gather_forward(tg_ctx *ctx, const tg_moe_gather_forward_args *args);
+
+/*   dx_t = sum over k of drows of place_tk; places that are -1 are left out
+ *   drows [M,H] T; place [N,top_k] i64 or i32, in [-1, M), slot's inverse as moe_route makes it.
+ *   dx [N,H] T.
+ * Numerics: sums in f32, in the order of k. */
+TG_API tg_status tg_moe_gather_backward(tg_ctx *ctx, const tg_moe_gather_backward_args *args);
+
+/* moe_scatter: what the experts made of each token, weighed and added.
+ *   y_t = sum over k of weights_tk rows of place_tk; places that are -1 are left out
+ *   rows [M,H] T; place [N,K] i64 or i32, in [-1, M); weights [N,K] any float, or NULL: ones.
+ *   slot [M], or NULL: it is not read, but kept for backward.
+ *   y [N,H] T.
+ * Saved for backward: place, slot, weights; for dweights rows.
+ * Numerics: sums in f32, in the order of k, rounded once.
+ * Errors: an index out of range.
+ */
+TG_API tg_status tg_moe_scatter_forward(tg_ctx *ctx, const tg_moe_scatter_forward_args *args);
+
+/*   drows_j = weights of slot_j times dy of token slot_j / K, rounded down; 0 if slot_j is -1
+ *   dweights_tk = sum_h dy_th rows_h of place_tk; 0 if that is -1
+ *   dy [N,H] T; rows, drows [M,H] T; place, weights as in forward; rows may be NULL without
+ *   dweights. slot [M] i64 or i32, in [-1, N K): place's inverse as moe_route makes it.
+ *   dweights [N,K] f32, or NULL: not computed.
+ */
+TG_API tg_status tg_moe_scatter_backward(tg_ctx *ctx, const tg_moe_scatter_backward_args *args);
+
 #ifdef __cplusplus
 }
 #endif

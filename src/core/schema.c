@@ -29,6 +29,9 @@ static const tg_choice pairings[] = {{"halves", TG_HALVES},
                                      {"adjacent", TG_ADJACENT},
                                      {"adjacent_to_halves", TG_ADJACENT_TO_HALVES},
                                      {0}};
+static const tg_choice scorings[] = {{"softmax", TG_MOE_SOFTMAX}, {"sigmoid", TG_MOE_SIGMOID}, {0}};
+static const tg_choice group_scores[] = {
+    {"two_largest", TG_MOE_TWO_LARGEST}, {"largest", TG_MOE_LARGEST}, {0}};
 static const tg_choice muon_adjusts[] = {
     {"original", TG_MUON_ORIGINAL}, {"match_rms_adamw", TG_MUON_MATCH_RMS_ADAMW}, {0}};
 static const tg_choice reductions[] = {{"mean", TG_MEAN}, {"sum", TG_SUM}, {"none", TG_NONE}, {0}};

@@ -213,6 +213,26 @@ static double fill_same(const filler *f, int64_t i)
     return fill_index(f, 0);
 }
 
+/* Low indices are named far more often than high ones. */
+static double fill_uneven(const filler *f, int64_t i)
+{
+    const double u = (double)(bits_of(f, i, 0) >> 11) * 0x1p-53;
+    return floor((double)f->t->limit * u * u * u * u);
+}
+
+/* All indices from the last to the first, which is its own inverse. */
+static double fill_reversed(const filler *f, int64_t i)
+{
+    return (double)(f->t->limit - 1 - i);
+}
+
+/* The same, with -1 in place of some, of which none is another's inverse. */
+static double fill_reversed_part(const filler *f, int64_t i)
+{
+    const int64_t inverse = f->t->limit - 1 - i;
+    return (i < inverse ? i : inverse) % 4 == 2 ? -1 : (double)inverse;
+}
+
 /* ---- boundaries of sequences: they ascend from 0 to limit - 1 ---- */
 
 static int64_t rows_of(const filler *f)
@@ -275,6 +295,9 @@ static const fill fills[] = {
     {"ignored", fill_ignored},
     {"some_ignored", fill_some_ignored},
     {"same", fill_same},
+    {"uneven", fill_uneven},
+    {"reversed", fill_reversed},
+    {"reversed_part", fill_reversed_part},
     {"logp", fill_logp},
     {"probabilities", fill_probabilities},
     {"logp_rare", fill_logp_rare},
