@@ -1354,8 +1354,8 @@ enum { TG_MOE_TWO_LARGEST = 0, TG_MOE_LARGEST = 1 };
 
 /* moe_router: the experts of each token in a mixture of E experts, and their weights.
  *   s = softmax(logits) over the experts, or 1 / (1 + exp(-logits)),   choice_e = s_e + bias_e
- *   index_k: the top_k experts of the largest choice, the largest first; of equals, and of NaN,
- *   which counts as the largest, the smaller index
+ *   index_k: the top_k experts of the largest choice, the largest first, and of equals the smaller
+ *   index first; NaN counts as infinity
  *   w_k = s of index_k, or, if they are renormalised, with softmax the softmax of the chosen
  *   experts' logits, with the logistic function s_k / (1e-20 + sum over the chosen of s)
  *   weights_k = scale w_k

@@ -46,18 +46,18 @@ static double sigmoid(double x)
 
 /* ---- the choice ---- */
 
-/* 1 if a is chosen before b, of equals that of the smaller index. NaN counts as the largest. */
-static int is_larger(double a, double b)
+/* NaN counts as infinity. */
+static double rank_of(double x)
 {
-    return a > b || (isnan(a) && !isnan(b));
+    return isnan(x) ? INFINITY : x;
 }
 
-/* The largest of x [n] among those that may be chosen; -1 if there is none. */
+/* The first of the largest of x [n] among those that may be chosen; -1 if there is none. */
 static int64_t largest(const double *x, const char *may, int64_t n)
 {
     int64_t best = -1;
     for (int64_t i = 0; i < n; i++)
-        if (may[i] && (best < 0 || is_larger(x[i], x[best])))
+        if (may[i] && (best < 0 || rank_of(x[i]) > rank_of(x[best])))
             best = i;
     return best;
 }
@@ -66,6 +66,7 @@ typedef struct chooser {
     const tg_moe_router_forward_args *a;
     int64_t experts, groups, each, kept; /* each: experts of a group */
     double *logits, *scores, *choice;    /* [experts], of a token */
+    const double *by;                    /* what is compared: choice, or logits in its order */
     double *group_score;                 /* [groups] */
     char *may, *group_may;               /* [experts], [groups] */
 } chooser;
@@ -73,13 +74,13 @@ typedef struct chooser {
 /* The score of the experts [first, first + each). */
 static double score_of_group(const chooser *c, int64_t first)
 {
-    const double *x = c->choice + first;
-    char *may = c->may + first;
-    const int64_t best = largest(x, may, c->each);
-    may[best] = 0;
-    const int64_t next = largest(x, may, c->each);
-    may[best] = 1;
-    return x[best] + (next >= 0 && c->a->group_score == TG_MOE_TWO_LARGEST ? x[next] : 0);
+    const int64_t best = first + largest(c->by + first, c->may + first, c->each);
+    if (c->a->group_score == TG_MOE_LARGEST || c->each == 1)
+        return c->by[best];
+    c->may[best] = 0;
+    const int64_t next = first + largest(c->by + first, c->may + first, c->each);
+    c->may[best] = 1;
+    return c->choice[best] + c->choice[next];
 }
 
 /* Leaves the experts of the kept groups. */
@@ -109,7 +110,7 @@ static void choose(const chooser *c, int64_t token)
     if (c->kept < c->groups)
         limit_groups(c);
     for (int64_t k = 0; k < a->top_k; k++) {
-        const int64_t e = largest(a->bias ? c->choice : c->logits, c->may, c->experts);
+        const int64_t e = largest(c->by, c->may, c->experts);
         c->may[e] = 0;
         set(a->index, token * a->top_k + k, (double)e);
     }
@@ -174,10 +175,18 @@ static tg_status forward(tg_ctx *ctx, const tg_moe_router_forward_args *a)
     char *may = tg_workspace(ctx, (size_t)(2 * n));
     if (!room || !may)
         return TG_ENOMEM;
-    const chooser c = {
-        a,      n,        groups,       n / groups,   a->groups_kept ? a->groups_kept : groups,
-        room,   room + n, room + 2 * n, room + 3 * n, may,
-        may + n};
+    const chooser c = {.a = a,
+                       .experts = n,
+                       .groups = groups,
+                       .each = n / groups,
+                       .kept = a->groups_kept ? a->groups_kept : groups,
+                       .logits = room,
+                       .scores = room + n,
+                       .choice = room + 2 * n,
+                       .by = a->bias ? room + 2 * n : room,
+                       .group_score = room + 3 * n,
+                       .may = may,
+                       .group_may = may + n};
     double *p = room + 4 * n, *w = room + 5 * n;
     totals s = {room + 6 * n, room + 7 * n, 0, 0};
     for (int64_t e = 0; e < n; e++)
