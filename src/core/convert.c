@@ -55,12 +55,6 @@ static int fits(const tensor_slot *s, const tg_tensor *t, int call_type, int eve
            tg_layout_fits(s->layout, t, even);
 }
 
-/* T of a call. */
-static int type_of_call(const op_tensors *list, const tg_tensor *const *slots)
-{
-    return tg_type_of(slots[list->main]);
-}
-
 static int lists(const tg_type_rule *rule, int type)
 {
     for (const int *t = rule->types; *t; t++)
@@ -129,9 +123,9 @@ tg_status tg_check_types(int op, const void *args)
 {
     const op_tensors *list = tg_op_tensors(op);
     const tg_tensor *const *slots = args;
-    const int call_type = type_of_call(list, slots);
+    const int call_type = tg_call_type(list, slots);
     const tensor_slot *const main = &list->at[list->main]; /* options come after tensors */
-    if (!TG_LIKELY(lists(main->rule, call_type)))
+    if (!TG_LIKELY(list->untyped || lists(main->rule, call_type)))
         return refuse_type(op, main, slots[list->main], "f32, bf16 or f16");
     const int el = tg_el(call_type);
     for (const tensor_slot *s = list->at; s < list->at + list->count; s++) {
@@ -150,7 +144,7 @@ int tg_is_canonical(int op, const void *args)
 {
     const op_tensors *list = tg_op_tensors(op);
     const tg_tensor *const *slots = args;
-    const int call_type = type_of_call(list, slots);
+    const int call_type = tg_call_type(list, slots);
     for (const tensor_slot *s = list->at; s < list->at + list->count; s++)
         if (slots[s->slot] && !TG_LIKELY(fits(s, slots[s->slot], call_type, 1)))
             return 0;
@@ -174,7 +168,7 @@ void tg_plan_conversions(conversions *c, int op, const void *args, int even)
 {
     const op_tensors *list = tg_op_tensors(op);
     const tg_tensor *const *slots = args;
-    const int call_type = type_of_call(list, slots);
+    const int call_type = tg_call_type(list, slots);
     c->op = op;
     c->count = 0;
     memcpy(c->slots, args, (size_t)tg_ops[op].nargs * sizeof *c->slots);

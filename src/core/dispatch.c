@@ -21,7 +21,7 @@ static const tg_tensor *main_tensor(int op, const void *args)
 /* The type T of a problem, as a bit. */
 static uint64_t takes_bit(int op, const void *args)
 {
-    return UINT64_C(1) << tg_el(tg_type_of(main_tensor(op, args)));
+    return UINT64_C(1) << tg_el(tg_call_type(tg_op_tensors(op), args));
 }
 
 /* The operating system is asked for matrix units only when a call would use them: with them signals

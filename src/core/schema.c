@@ -143,8 +143,13 @@ static void fill_tensors(op_tensors *list, const tg_op_info *op)
         s->required = arg->kind == TG_ARG_IN || arg->kind == TG_ARG_OUT;
         s->rule = arg->types;
         tg_usual_types(s->rule, s->usual);
-        if (s->rule == &types_T && s->required && list->main < 0)
+        if (s->rule == &types_T && s->required && (list->main < 0 || list->untyped)) {
             list->main = i;
+            list->untyped = 0;
+        } else if (s->required && list->main < 0) {
+            list->main = i;
+            list->untyped = 1;
+        }
         s->layout = (uint8_t)arg->layout;
         s->output = arg->kind == TG_ARG_OUT || arg->kind == TG_ARG_OUT_OPT;
         s->over = -1;

@@ -24,13 +24,20 @@ typedef struct tensor_slot {
 } tensor_slot;
 typedef struct op_tensors {
     int count;
-    int main; /* slot of a required tensor, whose type is T */
+    int main;    /* slot of a required tensor, whose type is T; without one that of any other */
+    int untyped; /* 1: no tensor is T, and a call counts as one of f32 */
     tensor_slot at[MAX_ARGS];
 } op_tensors;
 extern op_tensors tg_tensor_lists[TG_OP_COUNT];
 static inline const op_tensors *tg_op_tensors(int op)
 {
     return &tg_tensor_lists[op];
+}
+/* T of a call. */
+static inline int tg_call_type(const op_tensors *list, const void *args)
+{
+    const tg_tensor *const *slots = args;
+    return TG_LIKELY(!list->untyped) ? tg_type_of(slots[list->main]) : TG_F32;
 }
 
 /* Options of an operator in the form that every call reads: as bits of their slots. */
