@@ -167,6 +167,88 @@ TG_API tg_status tg_gemm(tg_ctx *ctx, const tg_gemm_args *args);
  */
 TG_API tg_status tg_batched_gemm(tg_ctx *ctx, const tg_batched_gemm_args *args);
 
+/* grouped_gemm: rows in groups, and each group times a matrix of its own, as the tokens of a
+ * mixture's experts are.
+ *   c[j] = b[e] a[j] + bias[e]   for every row j of group e, offset[e] <= j < offset[e + 1]
+ *   a [M,K] T. offset [E+1] i64 or i32: where each group begins; it ascends from 0 to at most M.
+ *   b [E,N,K] T or, with transposed = 1, [E,K,N]. bias [E,N] W, or NULL.
+ *   c [M,N] T. Rows behind offset[E] belong to no group: they become 0, whatever a has there.
+ *   top_k, gather: rows are taken from where they lie. With top_k from 1 on, row j of the product
+ *   is row gather[j] / top_k of a, which has any number R of rows, [R,K]; gather [M] i64 or i32,
+ *   from 0 to R top_k - 1. The result `slot` of moe_route is such a gather. 0: a has the rows
+ *   itself.
+ * Saved for backward: a, b, offset, gather.
+ * Errors: on the host, a boundary or an index that is out of range. In a device's memory, where
+ * they are not read here, nothing is read or written out of range, and tg_sync() tells.
+ * Numerics: as in gemm; bias is added to the sum in f32.
+ * Workspace of `cpu`: 1.5 MiB t at most.
+ * Source: grouped products of mixtures of experts (Gale et al. 2023, arXiv:2211.15841).
+ */
+TG_API tg_status tg_grouped_gemm_forward(tg_ctx *ctx, const tg_grouped_gemm_forward_args *args);
+
+/*   da[j] = dc[j] b[e],   db[e] = sum over the rows j of group e of dc[j]^T a[j],
+ *   dbias[e] = sum over them of dc[j]
+ *   dc [M,N] T; a, b, offset, gather, transposed and top_k as above.
+ *   da [M,K] T: of the rows as they were multiplied. With gather, the gradient of a row of a is the
+ *   sum of those that were taken from it. Rows behind offset[E] become 0; dc is not read there.
+ *   db like b, T or f32; dbias [E,N]. Those of a group without rows become 0; with accumulate = 1
+ *   db and dbias are added to. What is NULL is not computed. */
+TG_API tg_status tg_grouped_gemm_backward(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args);
+
+/* What an expert's gate is, fused_moe's activation. */
+enum { TG_MOE_SWIGLU = 0, TG_MOE_GEGLU = 1, TG_MOE_GEGLU_EXACT = 2 };
+
+/* fused_moe: the experts of a mixture. Token t goes through K of E gated layers, whose results are
+ * added up with weights. A slot (t, k) is one of these T K ways; its expert is e = index[t,k].
+ *   [G | U] = gate_up[e] x[t] + gate_up_bias[e],   A = act(G) U,
+ *   y[t] = addend[t] + sum over k of weights[t,k] (down[e] A + down_bias[e])
+ *   x, y [T,H] T. gate_up [E,2I,H], down [E,H,I] T or, with transposed = 1, [E,H,2I] and [E,I,H].
+ *   G is the first I of the 2 I and U the others; interleaved = 1: G the even ones and U the odd.
+ *   index [T,K] i64 or i32, from 0 to E. E is no expert: the slot counts for nothing, and nothing
+ *   is computed. weights [T,K] W. gate_up_bias [E,2I], down_bias [E,H] W, or NULL.
+ *   addend [T,H] T, or NULL: what is added besides, such as the result of an expert that all tokens
+ *   share.
+ *   activation TG_MOE_SWIGLU (0): with Gc = min(G, limit) and Uc = U limited to [-limit, limit],
+ *     A = Gc s(alpha Gc) (Uc + up_offset), s(v) = 1 / (1 + exp(-v)), as in swiglu.
+ *     GPT-OSS has limit 7, alpha 1.702, up_offset 1.
+ *   TG_MOE_GEGLU: A = gelu(G) U by the hyperbolic tangent, TG_MOE_GEGLU_EXACT: by the error
+ *     function. They have neither limit nor alpha nor up_offset.
+ *   scale_input = 1: weights[t,k] multiplies x[t] instead of the result, and the product is rounded
+ *     to T (Llama 4).
+ *   capacity: the slots that an expert takes at most. Those that come behind, in the order of
+ *     t K + k, count as slots without expert. 0: all.
+ * Saved for backward, each NULL if it is not wanted: pre [T K,2I] T, G and U in the order of
+ *   gate_up's rows; and the routing, i64: slot [T K], the numbers t K + k ordered by expert and,
+ *   within one, by number, those without expert at the end; offset [E+1], where each expert's
+ *   begin, offset[E] the first without expert; place [T,K], where each number stands in slot. Rows
+ *   of pre from offset[E] on become 0.
+ * Errors: on the host, an index out of range. In a device's memory nothing is read or written out
+ *   of range, and tg_sync() tells.
+ * Numerics: sums and activation are f32, of sums that have not been rounded; A is rounded to T,
+ *   and so is each slot's down[e] A before it is weighted; the sum over k is f32, in its order.
+ * Workspace of `cpu`: (T K) (I + H) elements of T, and 1.5 MiB t.
+ * Source: mixtures of experts (Shazeer et al. 2017, arXiv:1701.06538).
+ */
+TG_API tg_status tg_fused_moe_forward(tg_ctx *ctx, const tg_fused_moe_forward_args *args);
+
+/* For slot (t, k) of expert e, with w = weights[t,k]:
+ *   dA = down[e]^T dy[t],   dweights[t,k] = A . dA + down_bias[e] . dy[t],
+ *   dG = w dA act'(G) U,   dU = w dA act(G),   dx[t] = sum over k of gate_up[e]^T [dG | dU]
+ *   and, summed over the slots of e, dgate_up[e] = [dG | dU]^T x[t],   ddown[e] = dy[t]^T (w A),
+ *   dgate_up_bias[e] = [dG | dU],   ddown_bias[e] = w dy[t]
+ *   With scale_input, w is left out of dA, ddown and ddown_bias, dgate_up[e] has the scaled x[t],
+ *   dx[t] = sum over k of w gate_up[e]^T [dG | dU], dweights[t,k] = x[t] . gate_up[e]^T [dG | dU].
+ *   At a limit itself the gradient passes, as torch.clamp's does.
+ *   The gradient of addend is dy. dgate_up and ddown are T or f32. Experts without slots have
+ *   gradients of 0, and so have weights of slots without expert; with accumulate = 1 the gradients
+ *   of matrices and biases are added to. What is NULL is not computed.
+ *   pre, slot, offset, place: as the forward saved them; the options as there. pre NULL: it is
+ *   computed again of x, gate_up and gate_up_bias.
+ * Numerics: dA and dweights are f32, of sums in a fixed order; w A, [dG | dU] and each slot's part
+ *   of dx are rounded to T.
+ * Workspace of `cpu`: (T K) (3 I + H) elements of T, and 1.5 MiB t. */
+TG_API tg_status tg_fused_moe_backward(tg_ctx *ctx, const tg_fused_moe_backward_args *args);
+
 /* embedding: looks up rows of a table.
  *   y[i,:] = weight[indices[i],:]
  *   weight [V,D] T; indices i64 of any shape S, in [0, V); y has the shape S + [D], T.

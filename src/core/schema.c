@@ -34,6 +34,8 @@ static const tg_choice group_scores[] = {
     {"two_largest", TG_MOE_TWO_LARGEST}, {"largest", TG_MOE_LARGEST}, {0}};
 static const tg_choice muon_adjusts[] = {
     {"original", TG_MUON_ORIGINAL}, {"match_rms_adamw", TG_MUON_MATCH_RMS_ADAMW}, {0}};
+static const tg_choice moe_activations[] = {
+    {"swiglu", TG_MOE_SWIGLU}, {"geglu", TG_MOE_GEGLU}, {"geglu_exact", TG_MOE_GEGLU_EXACT}, {0}};
 static const tg_choice reductions[] = {{"mean", TG_MEAN}, {"sum", TG_SUM}, {"none", TG_NONE}, {0}};
 static const tg_choice token_reductions[] = {{"mean", TG_MEAN}, {"none", TG_NONE}, {0}};
 static const tg_choice element_reductions[] = {

@@ -1,0 +1,38 @@
+/* fused_moe: what its shapes do not say of a valid problem. */
+#include <math.h>
+
+#include "fused_moe.h"
+
+static tg_status check_gate(const char *op, int64_t activation, double limit, double alpha,
+                            double up_offset)
+{
+    if (!(limit >= 0))
+        return tg_fail(TG_EINVAL, "%s: limit is %g, expected a number from 0 on", op, limit);
+    if (activation != TG_MOE_SWIGLU && (limit < HUGE_VAL || alpha != 1 || up_offset != 0))
+        return tg_fail(TG_EINVAL,
+                       "%s: limit, alpha and up_offset are %g, %g and %g, expected none "
+                       "with an activation other than swiglu",
+                       op, limit, alpha, up_offset);
+    return TG_OK;
+}
+
+tg_status tg_check_fused_moe_forward(const tg_fused_moe_forward_args *args)
+{
+    const char *op = "fused_moe_forward";
+    TG_TRY(check_gate(op, args->activation, args->limit, args->alpha, args->up_offset));
+    TG_TRY(tg_expect_i64(op, "capacity", args->capacity, 0, INT64_MAX));
+    return tg_expect_indices(op, "index", args->index, args->down->shape[0] + 1, NULL);
+}
+
+tg_status tg_check_fused_moe_backward(const tg_fused_moe_backward_args *args)
+{
+    const char *op = "fused_moe_backward";
+    const int64_t slots = args->slot->shape[0];
+    TG_TRY(check_gate(op, args->activation, args->limit, args->alpha, args->up_offset));
+    TG_TRY(tg_expect_with(op, "dgate_up_bias", args->dgate_up_bias, "gate_up_bias",
+                          args->gate_up_bias));
+    TG_TRY(tg_expect_with(op, "ddown_bias", args->ddown_bias, "down_bias", args->down_bias));
+    TG_TRY(tg_expect_indices(op, "slot", args->slot, slots, NULL));
+    TG_TRY(tg_expect_indices(op, "place", args->place, slots, NULL));
+    return grouped_check_offset(op, args->offset, slots);
+}
