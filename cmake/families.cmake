@@ -112,6 +112,14 @@ function(tigon_rows)
     endforeach()
 endfunction()
 
+# Products of rows in groups, once per level of the families that stand on them.
+function(tigon_grouped)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/grouped/*.c)
+    foreach(level IN LISTS TIGON_LEVELS TIGON_LEVELS_BF16)
+        tigon_level_object(tigon_grouped_${level} ${level} ${sources})
+    endforeach()
+endfunction()
+
 function(tigon_families_done)
     get_property(tables GLOBAL PROPERTY TIGON_TABLES)
     get_property(cases GLOBAL PROPERTY TIGON_CASES)
