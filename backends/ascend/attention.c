@@ -61,6 +61,7 @@ attention_problem attention_of(const attention_given *a)
         .bias_head = a->bias ? tg_stride(a->bias, 1) : 0,
         .bias_row = a->bias ? tg_stride(a->bias, 2) : 0,
         .softcap = a->softcap,
+        .dropout = a->dropout,
         .sinks = a->sinks,
     };
 }
@@ -80,12 +81,17 @@ static int takes_softcap(const attention_given *a)
 
 int attention_accepts(const attention_given *a)
 {
-    return attention_takes(a->q) && attention_takes(a->v) && takes_softcap(a) && a->dropout == 0;
+    return attention_takes(a->q) && attention_takes(a->v) && takes_softcap(a);
 }
 
 int attention_changes(const attention_problem *p)
 {
     return p->bias.at ? FLASH_CHANGES : p->softcap != 0 ? FLASH_CHANGES - FLASH_CAP : 0;
+}
+
+uint32_t attention_options(const attention_problem *p)
+{
+    return p->dropout.least ? FLASH_DROPS : 0;
 }
 
 tg_status attention_sinks(tg_ctx *ctx, const attention_problem *p, ascend_memory *sinks)
@@ -102,6 +108,12 @@ tg_status attention_sinks(tg_ctx *ctx, const attention_problem *p, ascend_memory
     return ascend_convert(ctx, p->sinks, &wide);
 }
 
+/* Scores of a group. */
+static int64_t most_scores(const ascend_plan *plan)
+{
+    return plan->problem.options & FLASH_DROPS ? FLASH_MOST_DRAWN : INT64_MAX;
+}
+
 int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys, int64_t most)
 {
     const int64_t lanes = ATTENTION_LANES;
@@ -110,7 +122,8 @@ int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t key
         plan->problem.rows = half;
         plan->problem.columns = tile;
         for (int64_t group = MOST_GROUP; group > 0; group -= EIGHT)
-            if (group * tile >= pitch && ascend_fits(plan, group, tile))
+            if (group * tile >= pitch && group * tile <= most_scores(plan) &&
+                ascend_fits(plan, group, tile))
                 return 1;
     }
     return 0;

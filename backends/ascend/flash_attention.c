@@ -8,14 +8,18 @@ static const tg_ub_buffer small_buffers[] = {FLASH_ATTENTION_FORWARD_SMALL(ASCEN
 
 /* What is done to scores before the softmax needs the last buffers, the cap without the very last;
  * where UB is small there are fewer queries. */
+/* Words that the plans' tables name their options by. */
+static const char *const options[] = {"dropout", NULL};
+
 #define OF_ROWS(title, last)                                                        \
     {.name = "flash_attention_forward" title,                                       \
      ASCEND_BUFFERS_BUT(flash_attention_forward, last),                             \
-     .column_multiple = ATTENTION_LANES},                                           \
+     .column_multiple = ATTENTION_LANES,                                            \
+     .option = options},                                                            \
     {                                                                               \
         .name = "flash_attention_forward" title ".small",                           \
         .nbuffers = ASCEND_COUNT(small_buffers) - (last), .buffers = small_buffers, \
-        .column_multiple = ATTENTION_LANES                                          \
+        .column_multiple = ATTENTION_LANES, .option = options                       \
     }
 
 ASCEND_KERNELS(flash_attention) = {
@@ -54,7 +58,8 @@ static tg_status choose(ascend_plan *plan, const attention_problem *p, int64_t *
     for (int i = 0; i < 2; i++) {
         *half = attention_half(p->e, rows[i]);
         const int64_t seen = 2 * *half + p->hi - p->lo, keys = seen < p->keys ? seen : p->keys;
-        ASCEND_TRY(ascend_begin(plan, &ub[i], p->where, *half, keys, tg_type_of(p->where), 0));
+        ASCEND_TRY(ascend_begin(plan, &ub[i], p->where, *half, keys, tg_type_of(p->where),
+                                attention_options(p)));
         if (attention_choose(plan, *half, attention_up(p->e, ATTENTION_LANES), keys,
                              most_keys(keys, p->keys)))
             return TG_OK;

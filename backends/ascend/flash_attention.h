@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include <tigon/random.h>
+
 #include "ascend.h"
 
 /* f32 of a repeat; bytes that memory is fast with. */
@@ -33,6 +35,7 @@ typedef struct attention_problem {
     int64_t batches, heads, key_heads, queries, keys, d, e, lo, hi, phases, dilation, positions;
     int64_t sequences, bias_type, bias_batch, bias_head, bias_row;
     double scale, softcap;
+    tg_dropout dropout;
     const tg_tensor *sinks, *dsinks;
 } attention_problem;
 
@@ -50,7 +53,9 @@ typedef struct attention_problem {
         .e = (p)->e, .softcap = (p)->softcap,                                                     \
         .inner = (p)->softcap != 0 ? 2 * (p)->scale / (p)->softcap : (p)->scale,                  \
         .bias = &(p)->bias, .bias_type = (p)->bias_type, .bias_batch = (p)->bias_batch,           \
-        .bias_row = (p)->bias_row, .bias_head = (p)->bias_head
+        .bias_row = (p)->bias_row, .bias_head = (p)->bias_head,                                   \
+        .seed = (int64_t)(p)->dropout.seed, .offset = (p)->dropout.offset,                        \
+        .least = (p)->dropout.least
 
 /* By the kernels of flash_attention; the backward takes y as well. */
 tg_status attention_forward(tg_ctx *ctx, const attention_problem *p);
@@ -60,14 +65,15 @@ tg_status attention_backward(tg_ctx *ctx, const attention_problem *p);
 typedef struct attention_given {
     const tg_tensor *q, *k, *v, *y, *lse, *cu_seqlens_q, *cu_seqlens_k, *bias, *sinks;
     int64_t causal, window_left, window_right;
-    double scale, softcap, dropout;
+    double scale, softcap;
+    tg_dropout dropout;
 } attention_given;
 #define ATTENTION_GIVEN(a)                                                                         \
     &(const attention_given)                                                                       \
     {                                                                                              \
         (a)->q, (a)->k, (a)->v, (a)->y, (a)->lse, (a)->cu_seqlens_q, (a)->cu_seqlens_k, (a)->bias, \
             (a)->sinks, (a)->causal, (a)->window_left, (a)->window_right, (a)->scale,              \
-            (a)->softcap, (a)->dropout                                                             \
+            (a)->softcap, TG_DROPOUT(a)                                                            \
     }
 
 /* Its problem, without the tensors of one direction. */
@@ -81,6 +87,8 @@ int attention_takes(const tg_tensor *t);
 /* Whether the vector cores do something to scores before the softmax: how many of the last buffers
  * of their plan they use then. */
 int attention_changes(const attention_problem *p);
+/* Options of the plans: whether numbers are drawn. */
+uint32_t attention_options(const attention_problem *p);
 /* The sinks as f32, in memory of the device; {NULL, 0} if there are none. */
 tg_status attention_sinks(tg_ctx *ctx, const attention_problem *p, ascend_memory *sinks);
 

@@ -12,19 +12,24 @@ ASCEND_KERNEL(flash_attention_sinks, FLASH_ATTENTION_SINKS);
 
 enum { DELTA, BACKWARD, CAP, BIAS, ADD, SINKS, KERNELS, MOST_FLOATS = 4096 };
 
+static const char *const options[] = {"dropout", NULL};
+
 ASCEND_KERNELS(flash_attention_backward) = {
     [DELTA] = {.name = "flash_attention_backward.delta",
                ASCEND_BUFFERS(flash_attention_delta),
                .flat = 1},
     [BACKWARD] = {.name = "flash_attention_backward",
                   ASCEND_BUFFERS_BUT(flash_attention_backward, FLASH_CHANGES),
-                  .column_multiple = ATTENTION_LANES},
+                  .column_multiple = ATTENTION_LANES,
+                  .option = options},
     [CAP] = {.name = "flash_attention_backward.cap",
              ASCEND_BUFFERS_BUT(flash_attention_backward, FLASH_CAP),
-             .column_multiple = ATTENTION_LANES},
+             .column_multiple = ATTENTION_LANES,
+             .option = options},
     [BIAS] = {.name = "flash_attention_backward.bias",
               ASCEND_BUFFERS(flash_attention_backward),
-              .column_multiple = ATTENTION_LANES},
+              .column_multiple = ATTENTION_LANES,
+              .option = options},
     [ADD] = {.name = "flash_attention_backward.add",
              ASCEND_BUFFERS(flash_attention_add),
              .flat = 1},
@@ -120,7 +125,8 @@ static tg_status take_memory(tg_ctx *ctx, problem *p, const flash_units *u, int6
 static tg_status begin(ascend_plan *plan, const problem *p, int which)
 {
     return ascend_begin(plan, &ascend_ub_flash_attention_backward[which], p->of.where, 1,
-                        MOST_FLOATS, tg_type_of(p->of.where), 0);
+                        MOST_FLOATS, tg_type_of(p->of.where),
+                        which >= BACKWARD && which <= BIAS ? attention_options(&p->of) : 0);
 }
 
 /* A kernel on rows of f32: as many of them at a time as UB holds. */
@@ -223,9 +229,10 @@ tg_status attention_backward(tg_ctx *ctx, const attention_problem *a)
         ASCEND_TRY(multiply(ctx, &p, &plan));
     }
     ASCEND_TRY(add_sinks(ctx, &p, any));
-    ASCEND_TRY(add(ctx, &p, &p.dq, &a->dq, a->d, 0, a->scale));
-    ASCEND_TRY(add(ctx, &p, &p.dk, &a->dk, a->d, 1, a->scale));
-    return add(ctx, &p, &p.dv, &a->dv, a->e, 1, 1);
+    const double factor = a->dropout.least ? a->dropout.factor : 1; /* of what is kept */
+    ASCEND_TRY(add(ctx, &p, &p.dq, &a->dq, a->d, 0, factor * a->scale));
+    ASCEND_TRY(add(ctx, &p, &p.dk, &a->dk, a->d, 1, factor * a->scale));
+    return add(ctx, &p, &p.dv, &a->dv, a->e, 1, factor);
 }
 
 tg_status ascend_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_backward_args *args)

@@ -196,15 +196,15 @@ tg_status ascend_launch(tg_ctx *ctx, const ascend_plan *plan, const ascend_kerne
 tg_status ascend_run_flat(tg_ctx *ctx, const tg_ub_kernel *ub, uint32_t options,
                           const ascend_kernel *kernel, const ascend_slot *given);
 
-/* How many arguments: up to 48. */
+/* How many arguments: up to 52. */
 #define ASCEND_HOW_MANY(...)                                                                     \
-    ASCEND_49TH(__VA_ARGS__, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, \
-                31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12,  \
-                11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define ASCEND_49TH(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, \
+    ASCEND_53RD(__VA_ARGS__, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, \
+                35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16,  \
+                15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define ASCEND_53RD(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, \
                     a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32,  \
                     a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, a47,  \
-                    a48, n, ...)                                                                \
+                    a48, a49, a50, a51, a52, n, ...)                                            \
     n
 
 #endif

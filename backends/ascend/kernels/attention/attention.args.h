@@ -35,15 +35,19 @@
     X(I64, sequences)
 
 /* e: the width of values. Where scores are capped or have a bias, `inner` is what they are
- * multiplied by first, and scale is 1. bias: of bias_type as asc_any.args.h has it, or absent. */
-#define FLASH_OPTIONS(X)  \
-    FLASH_PACKED(X)       \
-    X(I64, e)             \
-    X(F32, softcap)       \
-    X(F32, inner)         \
-    X(MEMORY, bias, char) \
-    X(I64, bias_type)     \
-    ATTENTION_STRIDES(X, bias)
+ * multiplied by first, and scale is 1. bias: of bias_type as asc_any.args.h has it, or absent.
+ * seed, offset, least: of tg_dropout; least 0: nothing is dropped. */
+#define FLASH_OPTIONS(X)       \
+    FLASH_PACKED(X)            \
+    X(I64, e)                  \
+    X(F32, softcap)            \
+    X(F32, inner)              \
+    X(MEMORY, bias, char)      \
+    X(I64, bias_type)          \
+    ATTENTION_STRIDES(X, bias) \
+    X(I64, seed)               \
+    X(I64, offset)             \
+    X(I64, least)
 
 /* What every forward is given: its tensors, of which lse may be absent, memory to work in, how the
  * work is shared out, and the problem. */

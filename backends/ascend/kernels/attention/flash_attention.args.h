@@ -12,6 +12,19 @@
     X(BUFFER, bias, .bytes = 4, .to = TG_UB_LAST, .copies = 2)
 enum { FLASH_CAP = 1, FLASH_CHANGES = 3 };
 
+/* And where they drop some: vectors of counters, what is of columns, of rows, and constants; see
+ * flash_drawing.h. FLASH_DRAWN_LANES: counters at a time; FLASH_MOST_DRAWN: scores of a group. */
+#define FLASH_DROPS TG_UB_OPTION(0)
+#define FLASH_DRAWING(X, ROWS)                                                                  \
+    X(BUFFER, drawn, .per = TG_UB_FIXED, .bytes = 12 * 4 * (FLASH_DRAWN_LANES + 64),            \
+      .to = TG_UB_LAST, .when = FLASH_DROPS)                                                    \
+    X(BUFFER, columns, .per = TG_UB_COLUMN, .bytes = 14, .to = TG_UB_LAST, .when = FLASH_DROPS) \
+    X(BUFFER, rows, .per = TG_UB_FIXED, .bytes = 3 * 36 * (ROWS), .to = TG_UB_LAST,             \
+      .when = FLASH_DROPS)                                                                      \
+    X(BUFFER, constants, .per = TG_UB_FIXED, .bytes = 23 * 32, .to = TG_UB_LAST,                \
+      .when = FLASH_DROPS)
+enum { FLASH_DRAWN_LANES = 1536, FLASH_MOST_DRAWN = 6144 };
+
 /* A vector core has so many rows at most, with so many floats of sums for each; less in a small UB.
  * FLASH_PIECE: bytes of sums that come in at a time. FLASH_AHEAD: tiles that the cube core is
  * ahead with scores of those whose sums it makes. */
@@ -59,6 +72,7 @@ enum {
     X(BUFFER, down, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                \
     X(BUFFER, log, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST, .copies = 2)   \
     X(BUFFER, sink, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                \
+    FLASH_DRAWING(X, ROWS)                                                                    \
     FLASH_CHANGES_OF_SCORES(X)
 
 #endif

@@ -21,10 +21,15 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_forward)(ASC_PARAMS(FLASH_ATTENTION_FORW
         ASC_NAME(flash_multiply)
         (&f, &w, q, FLASH_STRIDES(q), k, FLASH_STRIDES(k), v, FLASH_STRIDES(v));
     } else {
-        FLASH_UB u = {s_at,      p_at,     folded_at, piece_at,  sums_at,  lanes_at,
-                      fading_at, total_at, shift_at,  factor_at, max_at,   top_at,
-                      fall_at,   down_at,  log_at,    sink_at,   slope_at, spare_at,
-                      bias_at,   0,        0,         0,         0};
+        FLASH_UB u = {
+            s_at,      p_at,     folded_at,
+            piece_at,  sums_at,  lanes_at,
+            fading_at, total_at, shift_at,
+            factor_at, max_at,   top_at,
+            fall_at,   down_at,  log_at,
+            sink_at,   slope_at, spare_at,
+            bias_at,   0,        0,
+            0,         0,        {drawn_at, columns_at, rows_at, constants_at, 0, 0, 0, 0, 0}};
         ASC_NAME(flash_attend)
         (&f, &u, &w, y, FLASH_STRIDES(y), lse, sinks);
     }

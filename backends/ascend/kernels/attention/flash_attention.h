@@ -21,9 +21,10 @@ enum { FLASH_PAIRS = 6 };
 
 /* Where a core is: a task, whose rows are `together` heads from `head` on of each query from `row`
  * on, and of it the keys from `at` on, `n` of those from the first that its first query sees up to
- * `seen`. none: there are no more tasks. */
+ * `seen`. none: there are no more tasks. number: of the
+ * sequence. */
 typedef struct flash_place {
-    int64_t turn, none, batch, head, row, rows, begin, seen, at, n, first, last;
+    int64_t turn, none, number, batch, head, row, rows, begin, seen, at, n, first, last;
     flash_sequence of;
     flash_walk walk;
 } flash_place;
@@ -47,7 +48,8 @@ static inline __aicore__ void flash_take_turn(const flash_problem *f, flash_plac
     p->none = band < 0;
     if (p->none)
         return;
-    p->of = flash_sequence_at(f, p->walk.sequence);
+    p->number = p->walk.sequence;
+    p->of = flash_sequence_at(f, p->number);
     p->batch = p->of.batch;
     p->head = task % of_batch * f->together;
     p->row = p->of.query + band * each;

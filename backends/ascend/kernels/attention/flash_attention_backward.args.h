@@ -62,6 +62,7 @@ enum { FLASH_TILES = 4 };
     X(BUFFER, shift, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST)             \
     X(BUFFER, less, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST)              \
     X(BUFFER, factor, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)          \
+    FLASH_DRAWING(X, FLASH_ROWS)                                                  \
     FLASH_CHANGES_OF_SCORES(X)
 
 /* to [batches, rows, heads, d] = scale times the sum of its parts [parts, batches, heads, rows,

@@ -21,8 +21,12 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_backward)(ASC_PARAMS(FLASH_ATTENTION_BAC
         const FLASH_TENSOR of_dy = ASC_NAME(flash_tensor_of)(dy, FLASH_STRIDES(dy), e);
         ASC_NAME(flash_multiply)(&f, &units, &w, &of_q, &of_k, &of_v, &of_dy, dq, dk, dv);
     } else {
-        FLASH_UB u = {s_at,     ds_at,   p_at,      dp_at,    lse_at,   delta_at, values_at,
-                      shift_at, less_at, factor_at, slope_at, spare_at, bias_at,  0};
+        FLASH_UB u = {
+            s_at,      ds_at,    p_at,
+            dp_at,     lse_at,   delta_at,
+            values_at, shift_at, less_at,
+            factor_at, slope_at, spare_at,
+            bias_at,   0,        {drawn_at, columns_at, rows_at, constants_at, 0, 0, 0, 0, 0}};
         ASC_NAME(flash_weigh_all)(&f, &units, &u, &w, lse, delta);
     }
 }

@@ -3,7 +3,7 @@
  * of scores of them, half of the rows each; of these the cube core makes dk and dv of a tile of
  * keys, and dq, summed over a unit in L0C and over units in memory, by its own copies out alone. */
 #include "flash_attention_backward.args.h"
-#include "flash_rows.h"
+#include "flash_drawing.h"
 #include "flash_shares.h"
 
 /* Where a core is: a unit, whose numbers are below `end`, and of its tiles of queries one. first:

@@ -7,6 +7,7 @@ typedef struct FLASH_UB {
     int64_t s_at, ds_at, p_at, dp_at, lse_at, delta_at, values_at, shift_at, less_at, factor_at;
     int64_t slope_at, spare_at, bias_at;
     int slot;
+    flash_drawing drawing;
 } FLASH_UB;
 
 /* A block's two slots, and two numbers a query; at the first row that the core has of a tile. */
@@ -36,10 +37,12 @@ static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, cons
 
 /* Of some rows, p = exp(scale s - lse) and p (dp - delta). A query that sees no key has an lse of
  * -inf: it stays finite. */
-static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, const FLASH_UB *u,
+static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, FLASH_UB *u,
                                                     const ASC_NAME(flash_rows) * r, int64_t row)
 {
     const int64_t rows = asc_min_of(f->group, r->rows - row), width = r->width;
+    __ubuf__ uint16_t *const kept =
+        f->least ? flash_kept(f, &u->drawing, row, rows, r->rows, width) : 0;
     flash_band band = r->band, all = band;
     band.from += row;
     band.to += row;
@@ -50,6 +53,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     __ubuf__ ASC_T *p = ASC_UB(ASC_T, u->p_at, u->slot), *dp = ASC_UB(ASC_T, u->dp_at, u->slot);
     __ubuf__ float *shift = ASC_UB(float, u->shift_at, 0), *less = ASC_UB(float, u->less_at, 0);
     __ubuf__ float *slope = ASC_UB(float, u->slope_at, 0);
+    __ubuf__ float *delta = ASC_UB(float, u->delta_at, u->slot);
     if (f->d == 0) {
         asc_duplicate(s, 0.0f, n);
         ASC_THEN();
@@ -73,9 +77,18 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
         asc_mul_scalar(s, s, -1.0f, n);
     ASC_THEN();
     asc_spread(shift, lse, rows);
-    asc_spread(less, ASC_UB(float, u->delta_at, u->slot), rows);
+    if (f->least)
+        asc_mul_scalar(delta, delta, flash_share_kept(f), values);
+    ASC_THEN();
+    asc_spread(less, delta, rows);
     ASC_THEN();
     FLASH_ALL_LANES();
+    __ubuf__ float *const ones = kept ? flash_kept_ones(&u->drawing, kept, n) : 0;
+    if (ones) {
+        asc_mul(ds, ds, ones, n);
+        ASC_THEN();
+        FLASH_ALL_LANES();
+    }
     flash_shift(s, ASC_UB(float, u->factor_at, 0), shift, rows, width);
     for (int64_t c = 0; c < width; c += ASC_LANES)
         asc_sub(ds + c, ds + c, less, (uint8_t)rows, 1, 1, 0, (uint8_t)(width / 8),
@@ -92,11 +105,17 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     ASC_NARROW(p, s, n);
     asc_mul(ds, ds, s, n);
     ASC_THEN();
+    if (kept)
+        asc_and((__ubuf__ uint16_t *)p, (__ubuf__ uint16_t *)p, kept, n);
     ASC_NARROW(dp, ds, n);
 #else
     asc_exp(p, s, n);
     ASC_THEN();
     asc_mul(dp, ds, p, n);
+    if (ones) {
+        ASC_THEN();
+        asc_mul(p, p, ones, n);
+    }
 #endif
     ASC_HAS_READ(u->slot);
     ASC_HAS_WRITTEN(u->slot);
@@ -155,6 +174,18 @@ static inline __aicore__ ASC_NAME(flash_rows)
     return r;
 }
 
+static inline __aicore__ void ASC_NAME(flash_draw_tile)(const flash_problem *f, flash_drawing *d,
+                                                        const flash_step *s,
+                                                        const ASC_NAME(flash_rows) * r)
+{
+    const int64_t number = s->of.sequence;
+    const flash_sequence in = flash_sequence_at(f, number); /* its queries that see none, too */
+    if (r->rows <= 0)
+        return;
+    flash_draw_rows(f, d, number * f->heads + r->head, r->query - in.query, 0, r->rows);
+    flash_draw_columns(f, d, r->key - in.key, r->n);
+}
+
 static inline __aicore__ void ASC_NAME(flash_weigh_all)(const flash_problem *f,
                                                         const flash_units *units, FLASH_UB *u,
                                                         const FLASH_WORK *w, __gm__ float *lse,
@@ -167,11 +198,15 @@ static inline __aicore__ void ASC_NAME(flash_weigh_all)(const flash_problem *f,
     asc_duplicate(ASC_UB(float, u->factor_at, 0), f->scale, 8);
     asc_duplicate(ASC_UB(float, u->values_at, 0), 0.0f, (uint32_t)asc_round_up(f->group, 8));
     ASC_THEN();
+    if (f->least)
+        flash_draw_begin(f, &u->drawing);
     for (int step = 0; here.unit < here.end; step++) {
         if (here.tile == 0 && here.number >= 2)
             asc_sync_block_wait(PIPE_S, FLASH_SUMMED);
         asc_sync_block_wait(PIPE_S, FLASH_SCORED);
         const ASC_NAME(flash_rows) r = ASC_NAME(flash_rows_at)(f, w, &here, step, lse, delta);
+        if (f->least)
+            ASC_NAME(flash_draw_tile)(f, &u->drawing, &here, &r);
         ASC_NAME(flash_weigh_tile)(f, u, &r);
         asc_sync_block_arrive(PIPE_MTE3, FLASH_WEIGHED);
         flash_next(f, &here);

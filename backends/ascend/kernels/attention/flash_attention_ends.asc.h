@@ -71,6 +71,11 @@ static inline __aicore__ void ASC_NAME(flash_total)(const flash_problem *f, cons
         ASC_THEN();
         ASC_NAME(flash_join_sinks)(f, u, p, first, rows);
     }
+    if (f->least) { /* what is kept is worth more */
+        ASC_THEN();
+        asc_mul_scalar(some, some, flash_share_kept(f), n);
+        ASC_THEN();
+    }
     asc_log(log, sum, n);
     ASC_THEN();
     asc_spread(ASC_UB(float, u->total_at, (int)(p->turn % FLASH_SLOTS)), some, rows);

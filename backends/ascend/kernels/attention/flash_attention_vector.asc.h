@@ -18,6 +18,8 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
     }
     if (rows && filled)
         ASC_NAME(flash_bring)(f, u, u->s, p, scores, 0);
+    if (f->least && rows)
+        flash_draw_tile(f, &u->drawing, p, first, rows);
     for (int64_t row = 0; row < rows; row += f->group) {
         const int64_t now = asc_min_of(f->group, rows - row), next = row + f->group;
         if (next < rows && filled)
@@ -128,6 +130,8 @@ static inline __aicore__ void ASC_NAME(flash_attend)(const flash_problem *f, FLA
     flash_place here = flash_first_place(f), ahead = here;
     asc_modes_set();
     ASC_NAME(flash_clear)(f, u);
+    if (f->least)
+        flash_draw_begin(f, &u->drawing);
     FLASH_BUFFERS(asc_sync_notify);
     for (int step = 0; !here.none; step++) {
         if (!ahead.none) {

@@ -8,6 +8,7 @@ typedef struct FLASH_UB {
     int64_t factor_at, max_at, top_at, fall_at, down_at, log_at, sink_at;
     int64_t slope_at, spare_at, bias_at;
     int s, p, piece, step;
+    flash_drawing drawing;
 } FLASH_UB;
 
 /* Of this core's rows those from `row` on come in, up to a group, of scores and of the bias. */
@@ -51,7 +52,7 @@ static inline __aicore__ void ASC_NAME(flash_raise)(const flash_problem *f, cons
 
 /* Of `rows` rows of scores, in copy u->s, the exponentials, in copy u->p; their
  * sums, lane by lane. */
-static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, const FLASH_UB *u,
+static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, FLASH_UB *u,
                                                     const flash_place *p, int64_t row, int64_t rows)
 {
     const int64_t width = p->n > 0 ? asc_round_up(p->n, ASC_LANES) : ASC_LANES;
@@ -60,7 +61,9 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     __ubuf__ ASC_T *e = ASC_UB(ASC_T, u->p_at, u->p);
     __ubuf__ float *fading = ASC_UB(float, u->fading_at, u->step) + row * 8;
     int64_t first;
-    flash_rows_of(p, &first);
+    const int64_t all = flash_rows_of(p, &first);
+    const int drops = f->least && p->n;
+    __ubuf__ uint16_t *const kept = drops ? flash_kept(f, &u->drawing, row, rows, all, width) : 0;
     const flash_band band = flash_band_of(f, &p->of, p->row, first + row, p->at);
     if (f->d == 0)
         asc_duplicate(s, 0.0f, n);
@@ -87,6 +90,10 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     asc_exp(s, s, n);
     ASC_THEN();
     ASC_NARROW(e, s, n);
+    if (drops) {
+        ASC_THEN();
+        asc_and((__ubuf__ uint16_t *)e, (__ubuf__ uint16_t *)e, kept, n);
+    }
 #else
     asc_exp(e, s, n);
     ASC_THEN();
@@ -94,6 +101,13 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
 #endif
     FLASH_ALL_LANES();
     flash_fold(ASC_UB(float, u->lanes_at, 0) + row * ASC_LANES, fading, s, rows, width);
+#if !ASC_16BIT
+    if (drops) {
+        ASC_THEN();
+        asc_mul(e, e, flash_kept_ones(&u->drawing, kept, n), n);
+        FLASH_ALL_LANES();
+    }
+#endif
     ASC_HAS_READ(u->s);
     ASC_HAS_WRITTEN(u->p);
 }

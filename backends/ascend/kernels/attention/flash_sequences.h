@@ -13,7 +13,7 @@
 typedef struct flash_problem {
     int64_t batches, heads, shared, queries, keys, d, e, lo, hi, phases, dilation, positions;
     int64_t negative, sequences, half, tile, group, pitch, together;
-    int64_t bias_type;
+    int64_t bias_type, seed, offset, least;
     flash_strides of_bias;
     __gm__ int64_t *ends_q, *ends_k;
     __gm__ char *bias;
@@ -63,6 +63,7 @@ static inline __aicore__ asc_groups flash_groups_of(const flash_problem *f, flas
         (f).ends_q = (f).ends_k = 0;            \
         (f).scale = asc_f32(scale);             \
         (f).bias = 0;                           \
+        (f).least = 0;                          \
         (f).softcap = (f).inner = 0.0f;         \
     } while (0)
 
@@ -86,6 +87,9 @@ static inline __aicore__ asc_groups flash_groups_of(const flash_problem *f, flas
         (f).bias_type = bias_type;              \
         (f).of_bias = FLASH_STRIDES(bias);      \
         (f).inner = asc_f32(inner);             \
+        (f).seed = seed;                        \
+        (f).offset = offset;                    \
+        (f).least = least;                      \
     } while (0)
 
 /* Rows between boundaries i and i + 1 of the `last`; behind them, of one more sequence, the rest.
