@@ -57,8 +57,6 @@ void options_check_course(const options *o)
             (long long)o->end_of_document, (long long)o->vocab);
     if (o->pack && o->tokens && o->end_of_document < 0)
         die("--pack needs --end-of-document with --tokens, which tell no documents apart");
-    if (o->ring > 1 && o->pack)
-        die("--ring does not go with --pack");
     if (o->seq % (2 * o->ring) && o->ring > 1)
         die("--seq %lld is not a multiple of %lld: two chunks for each of --ring %lld",
             (long long)o->seq, (long long)(2 * o->ring), (long long)o->ring);

@@ -20,6 +20,9 @@ typedef struct corpus {
 typedef struct windows {
     int64_t *in, *target;
     int64_t *position, *begin; /* NULL without --pack, but positions are there with --ring too */
+    /* with both, what the queries of this rank's first chunks, and of its second ones, see: where
+     * the queries of each document begin, and its keys; a document may have no queries */
+    int64_t *cuts[2][2];
     /* how many of these there are; of targets those that are not -100, of the windows and of what
      * this rank has of them */
     int64_t documents, targets, own;
@@ -35,6 +38,9 @@ static inline double windows_share(const windows *w)
  * such rings there are, and which one this rank is in. Without it each rank is one by itself. */
 int64_t rings_count(const options *o);
 int64_t ring_here(const options *o);
+
+/* With --ring and --pack: how many documents a list of windows.cuts has a place for. */
+int64_t windows_cuts(const options *o);
 
 /* Opens what the options name, and reads all that a run will read; leaves with a message if that
  * cannot be done, if a token is not in the vocabulary, or if named held-out data hold no window. */

@@ -92,14 +92,18 @@ static void place_windows(model *m)
 {
     const options *o = m->o;
     const int64_t whole = o->batch * o->seq, places = 2 * o->accumulate;
-    const int64_t each = o->pack ? 4 * whole + 1 : o->ring > 1 ? 3 * whole : 2 * whole;
+    const int64_t cut = windows_cuts(o) ? windows_cuts(o) + 1 : 0;
+    const int64_t each = (o->pack ? 4 * whole + 1 : o->ring > 1 ? 3 * whole : 2 * whole) + 4 * cut;
     int64_t *at = take_exchanged(m->r, (size_t)(places * each) * sizeof(*at));
     m->drawn = take_memory((size_t)places * sizeof(*m->drawn));
-    for (int64_t i = 0; i < places; i++, at += each)
+    for (int64_t i = 0; i < places; i++, at += each) {
         m->drawn[i] = (windows){.in = at,
                                 .target = at + whole,
                                 .position = each > 2 * whole ? at + 2 * whole : NULL,
                                 .begin = o->pack ? at + 3 * whole : NULL};
+        for (int k = 0; cut && k < 4; k++)
+            m->drawn[i].cuts[k / 2][k % 2] = at + 4 * whole + 1 + k * cut;
+    }
     if (each == 2 * whole)
         return;
     const size_t table = (size_t)(m->rows * m->head_dim / 2) * sizeof(float);

@@ -170,6 +170,11 @@ void model_micro_batch(model *m, int64_t i)
         array_set(m, &m->position, w->position, TG_I64, 2, m->row_cosine.shape);
     if (m->what == PACKED)
         vector(m, &m->begin, w->begin, TG_I64, (is_apart(m->r) ? m->room : w->documents) + 1);
+    for (int k = 0; m->what == SHARED && m->o->pack && k < 4; k++) {
+        m->cuts_data[k / 2][k % 2] = w->cuts[k / 2][k % 2];
+        vector(m, &m->cuts[k / 2][k % 2], w->cuts[k / 2][k % 2], TG_I64,
+               (is_apart(m->r) ? m->room : w->documents) + 1);
+    }
 }
 
 void model_weigh(model *m)
@@ -246,8 +251,8 @@ void model_open(model *m, run *r, const options *o, int training)
     if (o->ring > 1)
         ring_open(m);
     m->room = o->batch; /* each window begins one */
-    model_bind(m, (extent){o->batch, 0, o->seq / o->ring,
-                           o->ring > 1 ? SHARED
-                           : o->pack   ? PACKED
-                                       : WHOLE});
+    if (o->ring > 1)    /* either chunk of the windows is a batch */
+        model_bind(m, (extent){2 * o->batch, 0, o->seq / (2 * o->ring), SHARED});
+    else
+        model_bind(m, (extent){o->batch, 0, o->seq, o->pack ? PACKED : WHOLE});
 }

@@ -104,6 +104,7 @@ typedef struct model {
     array row_cosine, row_sine; /* the same at the position of each row, where rows are not WHOLE */
     array input, target;        /* i64 [rows], of one micro-batch */
     array position, begin;      /* i64 [batch, places], [documents + 1]; likewise */
+    array cuts[2][2];           /* with --ring, as `begin`: windows.cuts */
     array loss, squares, dloss; /* one element each */
     array last, logits;         /* sampling: last row of y, its logits f32 [1, vocab] */
     char *y_data, *d_data, *e_data, *h_data, *dqkv_data, *row_cosine_data, *row_sine_data;
@@ -114,6 +115,7 @@ typedef struct model {
     float *shares;       /* [2, accumulate]: of the step's targets that a micro-batch has */
     char *products_data; /* logits of model_products() */
     int64_t *input_data, *target_data, *position_data, *begin_data; /* of one micro-batch */
+    int64_t *cuts_data[2][2];
     int64_t room; /* documents that a device's calls, which may be recorded, have a place for */
     float *share_data;
     float *logits_data;

@@ -69,6 +69,10 @@ static void place_rows(model *m)
 {
     if (m->what == PACKED)
         to_device(m->r, m->begin_data, (size_t)m->begin.shape[0] * sizeof(*m->begin_data));
+    for (int i = 0; m->what == SHARED && m->o->pack && i < 4; i++) {
+        const array *cut = &m->cuts[i / 2][i % 2];
+        to_device(m->r, m->cuts_data[i / 2][i % 2], (size_t)cut->shape[0] * sizeof(int64_t));
+    }
     to_device(m->r, m->position_data, (size_t)tg_numel(&m->position.t) * sizeof(int64_t));
     CALL(m->r, embedding_forward, .weight = &m->cosine.t, .indices = &m->position.t,
          .y = &m->row_cosine.t);
@@ -126,7 +130,7 @@ void model_loss(model *m, int train, int accumulate)
 {
     weight *head = m->o->untied ? &m->head : &m->embed;
     to_device(m->r, m->target_data, (size_t)m->target.shape[0] * sizeof(*m->target_data));
-    if (m->what == PACKED && train) /* windows have not as many targets as each other */
+    if (m->what != WHOLE && train) /* windows and ranks have not as many targets as each other */
         to_device(m->r, m->share_data, sizeof(*m->share_data));
     CALL(m->r, fused_linear_cross_entropy_forward, .x = &m->y.t, .weight = &head->p.t,
          .target = &m->target.t, .dloss = train ? &m->dloss.t : NULL, .loss = &m->loss.t,
@@ -139,6 +143,8 @@ static void layer_backward(model *m, int64_t i, int accumulate)
 {
     run *r = m->r;
     layer *l = &m->layers[i];
+    if (m->what == SHARED)
+        ring_begin(m, l);
     /* feed-forward part: e = gradient of the stream between the parts */
     norm_again(m, &l->s2, &l->norm2, &l->normed2);
     if (m->o->recompute >= RECOMPUTE_GATES && i + 1 < m->o->layers) /* the last layer's are there */

@@ -1,351 +1,331 @@
-/* ring.c - attention to keys and values that go round, and their gradients, which go with them.
+/* ring.c - attention to the keys and values of all ranks that share windows, and their gradients.
  *
- * A rank first attends to its own keys, then to those of the rank before it, of the one before that
- * ... In each turn but the first either all queries see the first half of the keys that have come,
- * or the second half of the queries sees them all. Sums are of f32, in the order of the turns. */
+ * The keys and values of one layer of whole windows lie in the order of their places, with those of
+ * other ranks as they come. So a query sees all of its keys in one call, and the forward pass and
+ * the gradients of queries have the sums of a single rank. The two chunks of a rank are a call
+ * each: the first ones need nothing from behind the middle of the window, which comes while they
+ * are computed. Gradients of keys and values go back, for each chunk of queries by itself, to the
+ * ranks that have these keys, which add them up in f32 in the order of the chunks. */
 #include "ring.h"
 
 #include <limits.h>
-#include <math.h>
-#include <string.h>
 
+#include "ranks/cards.h"
 #include "ranks/ranks.h"
 
+/* Messages that are waited for together. */
+typedef struct exchange {
+    transfers *t; /* in the host's memory */
+    void *ended;  /* on cards: a moment of their stream */
+} exchange;
+
 struct ring {
-    int members, here, next, before;       /* here: of the members; the others are ranks */
-    int64_t chunk, count;                  /* count: of elements of k and v of a rank */
-    transfers *forth, *back;               /* of keys and values; of their gradients */
-    char *kv[2], *part, *part_q, *part_kv; /* of the model's type: k and v here, and that come */
-    float *dkv[2], *sum, *part_lse;
+    int members, here, first;   /* here: of the members, which are ranks from `first` on */
+    int64_t chunk, width;       /* places; elements of k and v of a place */
+    exchange keys[2], grads[2]; /* of the first chunks of all ranks, and of the second ones */
+    char *kv;                   /* [batch, seq, width] */
+    char *part[2];              /* gradients of it by either chunk of queries here */
+    char *inbox[2];             /* of either chunk of keys here: [chunks of queries, batch, chunk,
+                                   width] */
 };
 
-/* ---- rows of tensors, by their addresses ---- */
-
-/* `width` elements of `rows` rows. */
-typedef struct place {
-    char *at;
-    int64_t stride; /* in elements */
-} place;
-
-typedef struct moved {
-    place from;
-    float *sum; /* compact rows */
-    int64_t width;
-    tg_type type;
-    int adds, back; /* to what is there; from the sum to the place */
-} moved;
-
-static float wide(const char *at, int64_t i, tg_type type)
+/* The chunk of a window that a member has as its first or second one, and the member that has a
+ * chunk. */
+static int chunk_of(const struct ring *r, int member, int half)
 {
-    float value;
-    if (type == TG_F32)
-        return ((const float *)at)[i];
-    const uint32_t bits = (uint32_t)((const uint16_t *)at)[i] << 16;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
+    return half ? 2 * r->members - 1 - member : member;
 }
 
-static void move_rows(void *arg, int64_t begin, int64_t end, int worker)
+static int owner_of(const struct ring *r, int chunk)
 {
-    const moved *v = arg;
-    const int64_t el = (int64_t)tg_type_size(v->type);
-    (void)worker;
-    for (int64_t row = begin; row < end; row++) {
-        char *at = v->from.at + row * v->from.stride * el;
-        float *sum = v->sum + row * v->width;
-        for (int64_t i = 0; i < v->width; i++)
-            if (!v->back)
-                sum[i] = v->adds ? sum[i] + wide(at, i, v->type) : wide(at, i, v->type);
-            else if (v->type == TG_F32)
-                ((float *)at)[i] = sum[i];
-            else
-                ((uint16_t *)at)[i] = bf16_of(sum[i]);
+    return chunk < r->members ? chunk : 2 * r->members - 1 - chunk;
+}
+
+/* ---- messages: MPI's between the host's memory, NCCL's between cards ---- */
+
+static void begin(const model *m)
+{
+    if (is_apart(m->r))
+        cards_begin(tg_ctx_stream(m->r->ctx));
+}
+
+static void send(const model *m, exchange *e, int member, const char *data, size_t bytes)
+{
+    if (is_apart(m->r))
+        cards_send(on_device(m->r, data), bytes, m->ring->first + member);
+    else
+        ranks_send(e->t, m->ring->first + member, data, bytes);
+}
+
+static void receive(const model *m, exchange *e, int member, char *data, size_t bytes)
+{
+    if (is_apart(m->r))
+        cards_receive(on_device(m->r, data), bytes, m->ring->first + member);
+    else
+        ranks_receive(e->t, m->ring->first + member, data, bytes);
+}
+
+static void begun(const model *m, exchange *e)
+{
+    if (!is_apart(m->r))
+        return;
+    cards_end();
+    cards_mark(&e->ended);
+}
+
+static void wait(const model *m, const exchange *e)
+{
+    if (is_apart(m->r))
+        cards_wait(tg_ctx_stream(m->r->ctx), e->ended);
+    else
+        ranks_wait(e->t);
+}
+
+/* ---- places ---- */
+
+static size_t block_bytes(const model *m)
+{
+    return (size_t)(m->ring->chunk * m->ring->width) * tg_type_size(m->type);
+}
+
+/* A chunk of window b among whole windows. */
+static char *chunk_at(const model *m, char *windows, int64_t b, int chunk)
+{
+    return windows + (size_t)(b * 2 * m->ring->members + chunk) * block_bytes(m);
+}
+
+static char *inbox_at(const model *m, int half, int from, int64_t b)
+{
+    const struct ring *r = m->ring;
+    const int64_t slot = from - chunk_of(r, r->here, half);
+    return r->inbox[half] + (size_t)(slot * m->o->batch + b) * block_bytes(m);
+}
+
+/* Columns of `rows` rows from `first` on, as [1, rows, count]. */
+static void columns_of(const model *m, array *a, const array *of, int64_t first, int64_t rows,
+                       int64_t column, int64_t count)
+{
+    const int64_t stride = of->shape[1];
+    a->t = of->t;
+    a->t.ndim = 3;
+    memcpy(a->shape, (int64_t[]){1, rows, count}, 3 * sizeof(*a->shape));
+    memcpy(a->strides, (int64_t[]){rows * stride, stride, 1}, 3 * sizeof(*a->strides));
+    a->t.shape = a->shape;
+    a->t.strides = a->strides;
+    a->t.byte_offset += (uint64_t)(first * stride + column) * tg_type_size(m->type);
+}
+
+/* ---- keys and values ---- */
+
+static void take_own(model *m, const layer *l)
+{
+    const struct ring *r = m->ring;
+    const int64_t batch = m->o->batch, at = m->qkv_width - r->width;
+    array from, to;
+    for (int64_t i = 0; i < 2 * batch; i++) {
+        const int half = (int)(i / batch);
+        columns_of(m, &from, &l->qkv, i * r->chunk, r->chunk, at, r->width);
+        array_set(m, &to, chunk_at(m, r->kv, i % batch, chunk_of(r, r->here, half)), m->type, 2,
+                  (int64_t[]){r->chunk, r->width});
+        CALL(m->r, sum_rows_forward, .x = &from.t, .y = &to.t);
     }
 }
 
-static void move(const model *m, int64_t rows, moved v)
+void ring_begin(model *m, const layer *l)
 {
-    v.type = m->type;
-    tg_parallel_for(m->r->ctx, rows, 64, move_rows, &v);
+    struct ring *r = m->ring;
+    take_own(m, l);
+    for (int half = 0; half < 2; half++) {
+        exchange *e = &r->keys[half];
+        begin(m);
+        for (int64_t i = 0; i < r->members * m->o->batch; i++) {
+            const int member = (int)(i / m->o->batch);
+            const int64_t b = i % m->o->batch;
+            if (member == r->here)
+                continue;
+            receive(m, e, member, chunk_at(m, r->kv, b, chunk_of(r, member, half)), block_bytes(m));
+            send(m, e, member, chunk_at(m, r->kv, b, chunk_of(r, r->here, half)), block_bytes(m));
+        }
+        begun(m, e);
+    }
 }
 
-/* Rows of one half of each window, of `rows` compact ones that are there for all windows. */
-static void add_half(const model *m, const char *from, float *sum, int64_t width, int64_t half)
-{
-    const int64_t chunk = m->ring->chunk, el = (int64_t)tg_type_size(m->type);
-    for (int64_t b = 0; b < m->o->batch; b++)
-        move(m, chunk,
-             (moved){.from = {(char *)from + b * chunk * width * el, width},
-                     .sum = sum + (2 * b + half) * chunk * width,
-                     .width = width,
-                     .adds = 1});
-}
+/* ---- a chunk of queries and what it sees ---- */
 
-/* ---- views ---- */
-
-/* Some places of each window. */
-static tg_tensor of_half(const tg_tensor *t, int64_t chunk, int64_t half, int64_t *shape)
-{
-    tg_tensor view = *t;
-    memcpy(shape, t->shape, 4 * sizeof(*shape));
-    shape[1] = chunk;
-    view.shape = shape;
-    view.byte_offset += (uint64_t)(half * chunk * t->strides[1]) * tg_type_size(tg_type_of(t));
-    return view;
-}
-
-/* What is attended to in a turn: q, k, v, and how many halves of both there are. */
-typedef struct pairs {
-    int of_all; /* the queries; the first half of the keys: otherwise the second one, and all */
-    tg_tensor q, k, v;
-    array all_k, all_v;
-    int64_t q_shape[4], k_shape[4], v_shape[4], rows, keys;
-} pairs;
-
-/* k or v of a buffer, strides told. */
-static void by_key_heads(const model *m, array *a, char *data)
+/* Either chunk of all windows, of what has heads, and is [2 batch, chunk, heads, dim]. */
+static void half_of(const model *m, array *a, const array *of, int half)
 {
     const options *o = m->o;
-    const int64_t places = 2 * m->ring->chunk;
-    array_set((model *)m, a, data, m->type, 4,
-              (int64_t[]){o->batch, places, o->kv_heads, m->head_dim});
-    memcpy(
-        a->strides,
-        (int64_t[]){places * o->kv_heads * m->head_dim, o->kv_heads * m->head_dim, m->head_dim, 1},
-        sizeof(a->strides));
+    const int64_t rows = m->ring->chunk, row = of->strides[1];
+    *a = *of;
+    a->shape[0] = o->pack ? 1 : o->batch;
+    a->shape[1] = o->pack ? o->batch * rows : rows;
+    a->strides[0] = a->shape[1] * row;
+    a->t.shape = a->shape;
+    a->t.strides = a->strides;
+    a->t.byte_offset += (uint64_t)(half * o->batch * rows * row) * tg_type_size(m->type);
+}
+
+/* Keys, from element 0 of a place on, or values, of all windows up to a chunk of each. */
+static void up_to(const model *m, array *a, char *windows, int chunk, int64_t element)
+{
+    const options *o = m->o;
+    const int64_t width = m->ring->width, there = (chunk + 1) * m->ring->chunk;
+    const int64_t batch = o->pack ? 1 : o->batch,
+                  places = o->pack ? (o->batch - 1) * o->seq + there : there;
+    array_set((model *)m, a, windows + (size_t)element * tg_type_size(m->type), m->type, 4,
+              (int64_t[]){batch, places, o->kv_heads, m->head_dim});
+    memcpy(a->strides, (int64_t[]){o->seq * width, width, m->head_dim, 1}, sizeof(a->strides));
     a->t.strides = a->strides;
 }
 
-static char *values_of(const model *m, char *kv)
+static void lse_of(const model *m, array *a, const layer *l, int half)
 {
-    return kv + m->ring->count / 2 * (int64_t)tg_type_size(m->type);
+    const int64_t batch = m->o->pack ? 1 : m->o->batch, rows = m->ring->chunk * m->o->batch / batch;
+    array_set((model *)m, a, l->lse_data + (size_t)(half * batch * m->o->heads * rows) * 4, TG_F32,
+              3, (int64_t[]){batch, m->o->heads, rows});
 }
 
-static void block_of(const model *m, const layer *l, int turn, pairs *b)
+static const tg_tensor *documents(const model *m, int half, int of_keys)
 {
-    const struct ring *r = m->ring;
-    const int source = (r->here - turn + r->members) % r->members;
-    b->of_all = source < r->here;
-    by_key_heads(m, &b->all_k, r->kv[turn % 2]);
-    by_key_heads(m, &b->all_v, values_of(m, r->kv[turn % 2]));
-    b->q = b->of_all ? l->q.t : of_half(&l->q.t, r->chunk, 1, b->q_shape);
-    b->k = b->of_all ? of_half(&b->all_k.t, r->chunk, 0, b->k_shape) : b->all_k.t;
-    b->v = b->of_all ? of_half(&b->all_v.t, r->chunk, 0, b->v_shape) : b->all_v.t;
-    b->rows = (b->of_all ? 2 : 1) * r->chunk;
-    b->keys = (b->of_all ? 1 : 2) * r->chunk;
-}
-
-/* ---- what goes round ---- */
-
-/* A rank hands on what it has, and gets what the one before it had. */
-static void begin_turn(const model *m, transfers *t, void *const *buffers, size_t element, int turn)
-{
-    const struct ring *r = m->ring;
-    ranks_receive(t, r->before, buffers[turn % 2], (size_t)r->count * element);
-    ranks_send(t, r->next, buffers[(turn + 1) % 2], (size_t)r->count * element);
-}
-
-static void begin_keys(const model *m, int turn)
-{
-    if (turn < m->ring->members)
-        begin_turn(m, m->ring->forth, (void *const *)m->ring->kv, tg_type_size(m->type), turn);
-}
-
-static void begin_gradients(const model *m, int turn)
-{
-    begin_turn(m, m->ring->back, (void *const *)m->ring->dkv, sizeof(float), turn);
-}
-
-/* A layer's own keys and values, compact. */
-static void take_keys(const model *m, const layer *l)
-{
-    const int64_t width = m->o->kv_heads * m->head_dim, el = (int64_t)tg_type_size(m->type);
-    const char *from[2] = {(const char *)l->k.t.data + l->k.t.byte_offset,
-                           (const char *)l->v.t.data + l->v.t.byte_offset};
-    char *to[2] = {m->ring->kv[0], values_of(m, m->ring->kv[0])};
-    for (int64_t row = 0; row < m->rows; row++)
-        for (int i = 0; i < 2; i++)
-            memcpy(to[i] + row * width * el, from[i] + row * m->qkv_width * el,
-                   (size_t)(width * el));
+    return m->o->pack ? &m->cuts[half][of_keys].t : NULL;
 }
 
 /* ---- forward ---- */
 
-typedef struct merging {
-    const model *m;
-    const layer *l;
-    const pairs *b;
-} merging;
-
-/* Of one query, all heads: each result has the weight exp(lse). */
-static void merge_rows(void *arg, int64_t begin, int64_t end, int worker)
-{
-    const merging *g = arg;
-    const model *m = g->m;
-    const struct ring *r = m->ring;
-    const int64_t heads = m->o->heads, dim = m->head_dim, rows = g->b->rows, all = 2 * r->chunk;
-    float *lse = (float *)g->l->lse_data;
-    (void)worker;
-    for (int64_t at = begin; at < end; at++) {
-        const int64_t w = at / rows, i = at % rows, row = i + (g->b->of_all ? 0 : r->chunk);
-        for (int64_t h = 0; h < heads; h++) {
-            float *total = &lse[(w * heads + h) * all + row];
-            const float part = r->part_lse[(w * heads + h) * rows + i];
-            const float most = fmaxf(*total, part), old = expf(*total - most),
-                        new = expf(part - most), sum = old + new;
-            float *y = r->sum + ((w * all + row) * heads + h) * dim;
-            for (int64_t d = 0; d < dim; d++)
-                y[d] =
-                    (y[d] * old + wide(r->part, (at * heads + h) * dim + d, m->type) * new) / sum;
-            *total = most + logf(sum);
-        }
-    }
-}
-
-static void attend(model *m, layer *l, int turn)
-{
-    struct ring *r = m->ring;
-    const options *o = m->o;
-    pairs b;
-    array y, lse;
-    block_of(m, l, turn, &b);
-    array_set(m, &y, r->part, m->type, 4, (int64_t[]){o->batch, b.rows, o->heads, m->head_dim});
-    array_set(m, &lse, r->part_lse, TG_F32, 3, (int64_t[]){o->batch, o->heads, b.rows});
-    CALL(m->r, flash_attention_forward, .q = &b.q, .k = &b.k, .v = &b.v, .y = &y.t, .lse = &lse.t);
-    tg_parallel_for(m->r->ctx, o->batch * b.rows, 16, merge_rows, &(merging){m, l, &b});
-}
-
 void ring_forward(model *m, layer *l)
 {
-    struct ring *r = m->ring;
-    const int64_t width = m->o->width;
-    take_keys(m, l);
-    begin_keys(m, 1);
-    CALL(m->r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
-         .y = &l->attended4.t, .lse = &l->lse.t, .causal = 1);
-    const moved own = {.from = {l->attended_data, width}, .sum = r->sum, .width = width};
-    move(m, m->rows, own);
-    for (int turn = 1; turn < r->members; turn++) {
-        ranks_wait(r->forth);
-        begin_keys(m, turn + 1);
-        attend(m, l, turn);
+    const struct ring *r = m->ring;
+    ring_begin(m, l);
+    for (int half = 0; half < 2; half++) {
+        const int chunk = chunk_of(r, r->here, half);
+        array q, k, v, y, lse;
+        half_of(m, &q, &l->q, half);
+        half_of(m, &y, &l->attended4, half);
+        up_to(m, &k, r->kv, chunk, 0);
+        up_to(m, &v, r->kv, chunk, r->width / 2);
+        lse_of(m, &lse, l, half);
+        wait(m, &r->keys[half]);
+        CALL(m->r, flash_attention_forward, .q = &q.t, .k = &k.t, .v = &v.t,
+             .cu_seqlens_q = documents(m, half, 0), .cu_seqlens_k = documents(m, half, 1),
+             .y = &y.t, .lse = &lse.t, .causal = 1);
     }
-    moved result = own;
-    result.back = 1;
-    move(m, m->rows, result);
 }
 
 /* ---- backward ---- */
 
-/* lse of the second half of the queries, compact. */
-static void half_lse(const model *m, const layer *l)
+static void differentiate(model *m, const layer *l, int half)
 {
     const struct ring *r = m->ring;
-    const float *lse = (const float *)l->lse_data;
-    for (int64_t i = 0; i < m->o->batch * m->o->heads; i++)
-        memcpy(r->part_lse + i * r->chunk, lse + (2 * i + 1) * r->chunk,
-               (size_t)r->chunk * sizeof(*lse));
+    const int chunk = chunk_of(r, r->here, half);
+    array q, k, v, y, dy, dq, dk, dv, lse;
+    half_of(m, &q, &l->q, half);
+    half_of(m, &y, &l->attended4, half);
+    half_of(m, &dy, &m->y4, half);
+    half_of(m, &dq, &m->dq, half);
+    up_to(m, &k, r->kv, chunk, 0);
+    up_to(m, &v, r->kv, chunk, r->width / 2);
+    up_to(m, &dk, r->part[half], chunk, 0);
+    up_to(m, &dv, r->part[half], chunk, r->width / 2);
+    lse_of(m, &lse, l, half);
+    CALL(m->r, flash_attention_backward, .dy = &dy.t, .q = &q.t, .k = &k.t, .v = &v.t, .y = &y.t,
+         .lse = &lse.t, .cu_seqlens_q = documents(m, half, 0),
+         .cu_seqlens_k = documents(m, half, 1), .dq = &dq.t, .dk = &dk.t, .dv = &dv.t, .causal = 1);
 }
 
-/* Gradients of a block's queries, keys and values, into the parts. */
-static void differentiate(model *m, const layer *l, const pairs *b)
+/* What one chunk of queries says of a chunk of keys, of window b: to the rank that has these keys,
+ * which may be this one. */
+static void give(model *m, int half, int64_t b, int keys)
 {
     const struct ring *r = m->ring;
-    const options *o = m->o;
-    const int64_t keys[4] = {o->batch, b->keys, o->kv_heads, m->head_dim}, half = r->chunk;
-    int64_t y_shape[4], dy_shape[4];
-    array dq, dk, dv, lse;
-    tg_tensor y = b->of_all ? l->attended4.t : of_half(&l->attended4.t, half, 1, y_shape);
-    tg_tensor dy = b->of_all ? m->y4.t : of_half(&m->y4.t, half, 1, dy_shape);
-    array_set(m, &dq, r->part_q, m->type, 4, (int64_t[]){o->batch, b->rows, o->heads, m->head_dim});
-    array_set(m, &dk, r->part_kv, m->type, 4, keys);
-    array_set(m, &dv, values_of(m, r->part_kv), m->type, 4, keys);
-    if (!b->of_all)
-        half_lse(m, l);
-    array_set(m, &lse, b->of_all ? (void *)l->lse_data : r->part_lse, TG_F32, 3,
-              (int64_t[]){o->batch, o->heads, b->rows});
-    CALL(m->r, flash_attention_backward, .dy = &dy, .q = &b->q, .k = &b->k, .v = &b->v, .y = &y,
-         .lse = &lse.t, .dq = &dq.t, .dk = &dk.t, .dv = &dv.t);
+    const int owner = owner_of(r, keys), there = tg_ctx_device_type(m->r->ctx);
+    const char *part = chunk_at(m, r->part[half], b, keys);
+    if (owner != r->here) {
+        send(m, &m->ring->grads[half], owner, part, block_bytes(m));
+        return;
+    }
+    char *own = inbox_at(m, keys >= r->members, chunk_of(r, r->here, half), b);
+    must(tg_copy(m->r->ctx, on_device(m->r, own), there, on_device(m->r, part), there,
+                 block_bytes(m)));
 }
 
-/* Adds what is there for all places of the windows, or for one half of them. */
-static void add(const model *m, char *part, float *sum, int64_t width, int whole, int64_t half)
+/* The other ranks' of a chunk of keys that is here. */
+static void take(model *m, int half, int64_t b, int keys)
 {
-    if (whole)
-        move(m, m->rows, (moved){.from = {part, width}, .sum = sum, .width = width, .adds = 1});
-    else
-        add_half(m, part, sum, width, half);
+    struct ring *r = m->ring;
+    for (int member = 0; member < r->members; member++) {
+        const int from = chunk_of(r, member, half);
+        if (member != r->here && from >= keys)
+            receive(m, &r->grads[half], member, inbox_at(m, keys >= r->members, from, b),
+                    block_bytes(m));
+    }
 }
 
-/* dqkv, columns from `first` on: from f32 rows, or into them. */
-static void move_gradient(const model *m, float *sum, int64_t first, int64_t width, int back)
+/* Gradients of keys and values by either chunk of queries of each rank. */
+static void exchange_parts(model *m, int half)
 {
-    char *at = m->dqkv_data + first * (int64_t)tg_type_size(m->type);
-    move(m, m->rows, (moved){.from = {at, m->qkv_width}, .sum = sum, .width = width, .back = back});
+    struct ring *r = m->ring;
+    begin(m);
+    for (int keys = 0; keys < 2 * r->members; keys++)
+        for (int64_t b = 0; b < m->o->batch; b++) {
+            if (keys <= chunk_of(r, r->here, half))
+                give(m, half, b, keys);
+            if (owner_of(r, keys) == r->here)
+                take(m, half, b, keys);
+        }
+    begun(m, &r->grads[half]);
 }
 
-static void move_gradients(const model *m, float *dkv, int back)
+/* All of them, into dqkv. */
+static void add_up(model *m, int half)
 {
-    const int64_t width = m->o->kv_heads * m->head_dim, queries = m->o->heads * m->head_dim;
-    move_gradient(m, m->ring->sum, 0, queries, back);
-    move_gradient(m, dkv, queries, width, back);
-    move_gradient(m, dkv + m->ring->count / 2, queries + width, width, back);
+    const struct ring *r = m->ring;
+    const int64_t rows = m->o->batch * r->chunk,
+                  parts = 2 * r->members - chunk_of(r, r->here, half);
+    array all, sum;
+    array_set(m, &all, r->inbox[half], m->type, 3, (int64_t[]){parts, rows, r->width});
+    columns_of(m, &sum, &m->dqkv, half * rows, rows, m->qkv_width - r->width, r->width);
+    sum.t.ndim = 2; /* without the one in front */
+    sum.t.shape++;
+    sum.t.strides++;
+    CALL(m->r, sum_rows_forward, .x = &all.t, .y = &sum.t);
 }
 
 void ring_backward(model *m, const layer *l)
 {
-    struct ring *r = m->ring;
-    const int64_t width = m->o->kv_heads * m->head_dim;
-    take_keys(m, l);
-    begin_keys(m, 1);
-    CALL(m->r, flash_attention_backward, .dy = &m->y4.t, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
-         .y = &l->attended4.t, .lse = &l->lse.t, .dq = &m->dq.t, .dk = &m->dk.t, .dv = &m->dv.t,
-         .causal = 1);
-    move_gradients(m, r->dkv[0], 0);
-    begin_gradients(m, 1);
-    for (int turn = 1; turn < r->members; turn++) {
-        pairs b;
-        float *dk = r->dkv[turn % 2], *dv = dk + r->count / 2;
-        ranks_wait(r->forth);
-        begin_keys(m, turn + 1);
-        block_of(m, l, turn, &b);
-        differentiate(m, l, &b);
-        add(m, r->part_q, r->sum, m->o->heads * m->head_dim, b.of_all, 1);
-        ranks_wait(r->back);
-        add(m, r->part_kv, dk, width, !b.of_all, 0);
-        add(m, values_of(m, r->part_kv), dv, width, !b.of_all, 0);
-        begin_gradients(m, turn + 1);
+    const struct ring *r = m->ring;
+    wait(m, &r->keys[0]);
+    wait(m, &r->keys[1]);
+    for (int half = 1; half >= 0; half--) { /* first the larger messages */
+        differentiate(m, l, half);
+        exchange_parts(m, half);
     }
-    ranks_wait(r->back); /* those of the own keys are home */
-    move_gradients(m, r->dkv[r->members % 2], 1);
+    wait(m, &r->grads[1]);
+    wait(m, &r->grads[0]);
+    for (int half = 0; half < 2; half++)
+        add_up(m, half);
 }
 
 void ring_open(model *m)
 {
     const options *o = m->o;
     struct ring *r = m->ring = take_memory(sizeof(*r));
-    const int first = ranks_here() / (int)o->ring * (int)o->ring;
     r->members = (int)o->ring;
-    r->here = ranks_here() - first;
-    r->next = first + (r->here + 1) % r->members;
-    r->before = first + (r->here + r->members - 1) % r->members;
+    r->here = ranks_here() % r->members;
+    r->first = ranks_here() - r->here;
     r->chunk = o->seq / (2 * o->ring);
-    r->count = 2 * m->rows * o->kv_heads * m->head_dim;
-    if (r->count > INT_MAX / (int64_t)sizeof(float))
-        die("keys and values of %lld bytes are too many for a message: a smaller --batch, or a "
-            "larger --ring",
-            (long long)r->count * (long long)sizeof(float));
-    const size_t el = tg_type_size(m->type), kv = (size_t)r->count;
-    const size_t rows = (size_t)(m->rows * o->width), heads = (size_t)(m->rows * o->heads);
-    r->forth = ranks_transfers(2);
-    r->back = ranks_transfers(2);
-    for (int i = 0; i < 2; i++) {
-        r->kv[i] = take_memory(kv * el);
-        r->dkv[i] = take_memory(kv * sizeof(float));
+    r->width = 2 * o->kv_heads * m->head_dim;
+    if (block_bytes(m) > INT_MAX)
+        die("keys and values of a chunk are %zu bytes, too many for a message: a larger --ring",
+            block_bytes(m));
+    const size_t windows = (size_t)(2 * o->ring * o->batch) * block_bytes(m);
+    r->kv = take_activations(m->r, windows);
+    for (int half = 0; half < 2; half++) {
+        const int parts = 2 * r->members - chunk_of(r, r->here, half);
+        const int most = (int)o->batch * 2 * r->members;
+        r->keys[half].t = ranks_transfers(most);
+        r->grads[half].t = ranks_transfers(2 * most);
+        r->part[half] = take_activations(m->r, windows);
+        r->inbox[half] = take_activations(m->r, (size_t)(parts * o->batch) * block_bytes(m));
     }
-    r->part = take_memory(rows * el);
-    r->part_q = take_memory(rows * el);
-    r->part_kv = take_memory(kv * el);
-    r->sum = take_memory(rows * sizeof(float));
-    r->part_lse = take_memory(heads * sizeof(float));
 }

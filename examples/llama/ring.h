@@ -1,5 +1,5 @@
 /* ring.h - ranks that share each window (--ring): a rank has two chunks of its places, and attends
- * to the keys of all, which go from rank to rank.
+ * to the keys of all.
  *
  * With n ranks a window has 2 n chunks; member r of the ring has those of number r and 2 n - 1 - r,
  * so that causal attention is as much work for each. Ranks 0 ... n - 1 are a ring, and so on; the
@@ -9,11 +9,14 @@
 
 #include "model.h"
 
-/* Buffers for what goes round. */
+/* Buffers for the keys and values of whole windows. */
 void ring_open(model *m);
-/* Attention of a layer from q, k and v into `attended` and `lse`, both of all keys. */
+/* Sends the keys and values of a layer to the other ranks, and takes theirs: begun, not waited for.
+ * What is computed until ring_backward() goes on beside it. */
+void ring_begin(model *m, const layer *l);
+/* Attention of a layer from q, k and v into `attended` and `lse`. */
 void ring_forward(model *m, layer *l);
-/* From the gradient in y4 into dqkv. */
+/* Behind ring_begin() of this layer: from the gradient in y4 into dqkv. */
 void ring_backward(model *m, const layer *l);
 
 #endif

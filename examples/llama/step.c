@@ -76,18 +76,19 @@ void put_step(progress *p)
     run_mark(m->r, &p->results[m->place]);
 }
 
-/* The mean of the losses of all targets. On cards each rank has those of its own micro-batches. */
+/* The mean of the losses of all targets. On cards each rank has those of its own micro-batches, and
+ * of these those of its own targets. */
 static double mean_loss(const model *m, int64_t place)
 {
-    const int64_t n = m->o->accumulate, apart = is_apart(m->r), ranks = ranks_count();
+    const int64_t n = m->o->accumulate, apart = is_apart(m->r), rings = rings_count(m->o);
     const float *results = model_results(m, place);
     const windows *drawn = &m->drawn[place * n];
     double sum = 0, all = 0;
     for (int64_t i = 0; i < n; i++)
         all += (double)drawn[i].targets;
     for (int64_t i = 0; i < n && all > 0; i++)
-        if (!apart || i % ranks == ranks_here())
-            sum += (double)results[i] * (double)drawn[i].targets / all;
+        if (!apart || i % rings == ring_here(m->o))
+            sum += (double)results[i] * (double)(apart ? drawn[i].own : drawn[i].targets) / all;
     if (apart)
         ranks_merge(&sum, 1);
     return sum;

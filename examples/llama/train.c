@@ -189,9 +189,9 @@ static void join_cards(const run *r, const options *o)
     if (strcmp(device, "cuda"))
         die("on %s there is one rank, not %d: several train on the CPU and on CUDA", device,
             ranks_count());
-    if (o->accumulate < ranks_count())
-        die("--accumulate %lld: on CUDA each of %d ranks needs a micro-batch in a step",
-            (long long)o->accumulate, ranks_count());
+    if (o->accumulate < rings_count(o))
+        die("--accumulate %lld: on CUDA each of %lld %s needs a micro-batch in a step",
+            (long long)o->accumulate, (long long)rings_count(o), o->ring > 1 ? "rings" : "ranks");
     cards_open();
 }
 
@@ -216,8 +216,6 @@ int train(const options *o, const course *c, history *h)
     corpus data;
     report p;
     run_open(&r, o->device, c->impl, o->threads ? (int)o->threads : ranks_threads());
-    if (o->ring > 1 && is_apart(&r))
-        die("--ring is for ranks that work on processors, not on %s", tg_ctx_device(r.ctx));
     if (ranks_count() > 1 && is_apart(&r))
         join_cards(&r, o);
     data_open(&data, o);

@@ -3,6 +3,7 @@
 
 #include "data.h"
 #include "ranks/ranks.h"
+#include "run.h"
 
 uint64_t hash_at(uint64_t seed, uint64_t i)
 {
@@ -106,17 +107,61 @@ int64_t ring_here(const options *o)
     return ranks_here() / o->ring;
 }
 
-/* Leaves this rank's chunks of each window, one behind the other, at the begin of the arrays. */
+/* What the queries of one of a rank's chunks see: [2, `room` + 1] boundaries in the rows of these
+ * chunks and in whole windows. Keys of which no query is here have a document without queries.
+ * Returns how many documents there are. */
+static int64_t cut_chunk(const options *o, const windows *w, int64_t chunk, int64_t **cuts,
+                         int64_t room)
+{
+    const int64_t count = o->seq / (2 * o->ring);
+    int64_t n = 0, *queries = cuts[0], *keys = cuts[1];
+    queries[0] = keys[0] = 0;
+    for (int64_t d = 0; d < w->documents; d++) {
+        const int64_t first = w->begin[d] / o->seq * o->seq + chunk * count, last = first + count;
+        const int64_t begin = w->begin[d], end = w->begin[d + 1];
+        if (end <= first || begin >= last)
+            continue;
+        if (keys[n] < begin) {
+            queries[n + 1] = queries[n];
+            keys[++n] = begin;
+        }
+        keys[n + 1] = end < last ? end : last;
+        queries[n + 1] = queries[n] + keys[n + 1] - (begin > first ? begin : first);
+        n++;
+    }
+    for (int64_t i = n + 1; i <= room; i++) {
+        queries[i] = queries[n];
+        keys[i] = keys[n];
+    }
+    return n;
+}
+
+int64_t windows_cuts(const options *o)
+{
+    return o->ring > 1 && o->pack ? o->batch * o->seq / o->ring : 0; /* one a place, and gaps */
+}
+
+/* Leaves this rank's chunks at the begin of the arrays: the first one of each window, then the
+ * second ones. */
 static void deal(const options *o, windows *w)
 {
     const int64_t chunk = o->seq / (2 * o->ring), here = ranks_here() % o->ring;
-    int64_t *const arrays[] = {w->in, w->target, w->position};
-    for (int64_t i = 0; i < 2 * o->batch; i++) {
-        const int64_t at = i % 2 ? 2 * o->ring - 1 - here : here;
-        for (int k = 0; k < 3; k++)
-            memmove(arrays[k] + i * chunk, arrays[k] + i / 2 * o->seq + at * chunk,
-                    (size_t)chunk * sizeof(int64_t));
+    const int64_t chunks[2] = {here, 2 * o->ring - 1 - here};
+    int64_t *const arrays[] = {w->in, w->target, w->position}, documents = 0;
+    for (int half = 0; half < 2 && o->pack; half++) {
+        const int64_t n = cut_chunk(o, w, chunks[half], w->cuts[half], windows_cuts(o));
+        documents = n > documents ? n : documents;
     }
+    w->documents = documents;
+    int64_t *own = take_memory((size_t)(2 * o->batch * chunk) * sizeof(*own));
+    for (int k = 0; k < 3; k++) {
+        for (int64_t i = 0; i < 2 * o->batch; i++)
+            memcpy(own + i * chunk,
+                   arrays[k] + i % o->batch * o->seq + chunks[i / o->batch] * chunk,
+                   (size_t)chunk * sizeof(*own));
+        memcpy(arrays[k], own, (size_t)(2 * o->batch * chunk) * sizeof(*own));
+    }
+    leave_memory(own, (size_t)(2 * o->batch * chunk) * sizeof(*own));
 }
 
 /* Documents behind the last one are empty. */

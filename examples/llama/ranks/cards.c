@@ -154,6 +154,16 @@ void cards_share(void *all, const int *counts, const int *starts, size_t element
     }
 }
 
+void cards_send(const void *data, size_t bytes, int to)
+{
+    must_nccl(nccl.send(data, bytes, NCCL_BYTES, to, nccl.all, card.stream));
+}
+
+void cards_receive(void *data, size_t bytes, int from)
+{
+    must_nccl(nccl.receive(data, bytes, NCCL_BYTES, from, nccl.all, card.stream));
+}
+
 void cards_merge(void *stream, float *values, size_t count)
 {
     put_behind(card.stream, stream);
@@ -163,4 +173,16 @@ void cards_merge(void *stream, float *values, size_t count)
 void cards_join(void *stream)
 {
     put_behind(stream, card.stream);
+}
+
+void cards_mark(void **moment)
+{
+    if (!*moment)
+        must_drive(card.new_event(moment, CU_EVENT_UNTIMED));
+    must_drive(card.record(*moment, card.stream));
+}
+
+void cards_wait(void *stream, void *moment)
+{
+    must_drive(card.wait(stream, moment, 0));
 }

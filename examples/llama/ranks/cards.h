@@ -23,9 +23,16 @@ void cards_end(void);
 void cards_sum(const float *all, const int *counts, const int *starts, float *own);
 /* Each rank's elements go to all others. */
 void cards_share(void *all, const int *counts, const int *starts, size_t element);
+/* To one rank, and from one, between the two calls as well. */
+void cards_send(const void *data, size_t bytes, int to);
+void cards_receive(void *data, size_t bytes, int from);
 /* Sums over all ranks, the same bits on each, in place of the values. */
 void cards_merge(void *stream, float *values, size_t count);
 /* What comes after this on the computation's stream comes behind all that NCCL has been given. */
 void cards_join(void *stream);
+/* The moment when all that NCCL has been given so far has ended; NULL: no such moment yet. What
+ * comes after cards_wait() on the computation's stream comes behind that moment. */
+void cards_mark(void **moment);
+void cards_wait(void *stream, void *moment);
 
 #endif

@@ -25,6 +25,10 @@ enum { NCCL_SUM = 0 };
     X(ncclBroadcast, broadcast,                                                               \
       (const void *from, void *to, size_t count, int type, int root, nccl_comm comm,          \
        void *stream))                                                                         \
+    X(ncclSend, send,                                                                         \
+      (const void *from, size_t count, int type, int to, nccl_comm comm, void *stream))       \
+    X(ncclRecv, receive,                                                                      \
+      (void *data, size_t count, int type, int from, nccl_comm comm, void *stream))           \
     X(ncclAllReduce, all_reduce,                                                              \
       (const void *from, void *to, size_t count, int type, int how, nccl_comm comm, void *stream))
 
