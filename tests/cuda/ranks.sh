@@ -1,6 +1,7 @@
 #!/bin/sh
 # Two ranks on two cards train as one does on one: losses, norms and held-out losses but for
-# rounding, and each goes on from the other's checkpoint.
+# rounding, whether each has windows of its own or both share each window, and each goes on from the
+# other's checkpoint.
 #   ranks.sh LLAMA TIGON_COMMAND BUILD_DIR [MPIRUN]
 mpirun=${4:-}
 [ -n "$mpirun" ] || { echo "skipped: the build found no MPI (Debian: libopenmpi-dev)"; exit 77; }
@@ -37,6 +38,15 @@ for type in f32 bf16; do
     near whole-$type.log rest-$type.log 4 "$type: one card from the checkpoint of two"
     two --out one-$type --resume --steps 12 $data --device cuda --log more-$type.log || fail "$type: two cards from the checkpoint of one"
     [ "$(numbers more-$type.log | wc -l)" -eq 3 ] || fail "$type: two cards from the checkpoint of one: $(numbers more-$type.log | wc -l) steps"
+done
+for options in "" "--pack --end-of-document 10"; do # both cards share each window
+    for type in f32 bf16; do
+        tolerance=$([ $type = f32 ] && echo 2e-5 || echo 1e-2)
+        rm -f ring-one.log ring-two.log
+        one $wide $data --type $type $options --log ring-one.log || fail "$type $options: one card"
+        two $wide $data --type $type $options --ring 2 --log ring-two.log || fail "$type $options: a ring"
+        near ring-one.log ring-two.log 10 "$type $options: one card and a ring of two"
+    done
 done
 for count in 1 2; do # a rank is killed: the checkpoint is whole
     kill_a_rank killed-$count
