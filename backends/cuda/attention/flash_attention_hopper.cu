@@ -6,7 +6,7 @@
 #include "host/tensor_map.h"
 
 /* Whether a card has compute capability 9.0, and this library its code. */
-static bool is_hopper(int card)
+static bool is_hopper([[maybe_unused]] int card)
 {
     int major = 0, minor = 0;
 #ifdef CUDA_SM90A

@@ -131,17 +131,33 @@ __device__ __forceinline__ void multiply_step(float (&sum)[N][4], const uint32_t
 #endif
 }
 
+/* The descriptor of what lies so many bytes behind: one addition, where a descriptor made anew
+ * takes five. Between products of 64 columns, 32 cycles each, there is no time for more. */
+__device__ __forceinline__ uint64_t behind(uint64_t descriptor, int bytes)
+{
+    const uint64_t upper = descriptor >> 32 << 32;
+    return upper | (uint32_t)((uint32_t)descriptor + (uint32_t)(bytes >> 4));
+}
+
+/* Bytes from the beginning of a tile to its k-th 16 columns. */
+__device__ __forceinline__ constexpr int columns_at(int k, int panel)
+{
+    return k / 4 * panel + k % 4 * 32;
+}
+
+enum { STEP_OF_ROWS = 16 * PANEL_PITCH };
+
 /* sum = a b^T: 64 rows of a by the 8 N rows of b, of DEPTH elements. */
 template <class T, int DEPTH, int N>
 __device__ __forceinline__ void multiply_tiles(float (&sum)[N][4], uint32_t a, int a_panel,
                                                uint32_t b, int b_panel)
 {
+    const uint64_t of_a = descriptor_of(a, a_panel), of_b = descriptor_of(b, b_panel);
     begin_products();
 #pragma unroll
     for (int k = 0; k < DEPTH / 16; k++)
-        multiply_step<T, false, false>(
-            sum, descriptor_of(a + k / 4 * a_panel + k % 4 * 32, a_panel),
-            descriptor_of(b + k / 4 * b_panel + k % 4 * 32, b_panel), k > 0);
+        multiply_step<T, false, false>(sum, behind(of_a, columns_at(k, a_panel)),
+                                       behind(of_b, columns_at(k, b_panel)), k > 0);
     end_products();
 }
 
@@ -150,11 +166,12 @@ template <class T, int DEPTH, int N>
 __device__ __forceinline__ void multiply_columns(float (&sum)[N][4], uint32_t a, int a_panel,
                                                  uint32_t b, int b_panel)
 {
+    const uint64_t of_a = descriptor_of(a, a_panel), of_b = descriptor_of(b, b_panel);
     begin_products();
 #pragma unroll
     for (int k = 0; k < DEPTH / 16; k++)
-        multiply_step<T, true, true>(sum, descriptor_of(a + k * 16 * PANEL_PITCH, a_panel),
-                                     descriptor_of(b + k * 16 * PANEL_PITCH, b_panel), k > 0);
+        multiply_step<T, true, true>(sum, behind(of_a, k * STEP_OF_ROWS),
+                                     behind(of_b, k * STEP_OF_ROWS), k > 0);
     end_products();
 }
 
@@ -163,10 +180,11 @@ template <class T, int STEPS, int N>
 __device__ __forceinline__ void add_columns(float (&sum)[N][4], const uint32_t (&a)[STEPS][4],
                                             uint32_t b, int b_panel)
 {
+    const uint64_t of_b = descriptor_of(b, b_panel);
     begin_products();
 #pragma unroll
     for (int k = 0; k < STEPS; k++)
-        multiply_step<T>(sum, a[k], descriptor_of(b + k * 16 * PANEL_PITCH, b_panel));
+        multiply_step<T>(sum, a[k], behind(of_b, k * STEP_OF_ROWS));
     end_products();
 }
 
@@ -175,11 +193,12 @@ template <class T, int DEPTH, int N>
 __device__ __forceinline__ void add_rows(float (&sum)[N][4], uint32_t a, int a_panel, uint32_t b,
                                          int b_panel)
 {
+    const uint64_t of_a = descriptor_of(a, a_panel), of_b = descriptor_of(b, b_panel);
     begin_products();
 #pragma unroll
     for (int k = 0; k < DEPTH / 16; k++)
-        multiply_step<T, false, true>(sum, descriptor_of(a + k / 4 * a_panel + k % 4 * 32, a_panel),
-                                      descriptor_of(b + k * 16 * PANEL_PITCH, b_panel), true);
+        multiply_step<T, false, true>(sum, behind(of_a, columns_at(k, a_panel)),
+                                      behind(of_b, k * STEP_OF_ROWS), true);
     end_products();
 }
 
