@@ -4,46 +4,10 @@
  * row of the table has one owner that adds its positions in order: no atomics, the same bits for
  * any number of threads.
  */
+#include "rows/copies.h"
 #include "rows/rows.h"
 
 enum { COLUMNS = 1024 }; /* columns of dweight that are summed at once */
-enum { LINE = 64 };
-
-/* Whole vectors of bytes as f32: loads and stores keep all bits. Meanwhile asks for `next`, the row
- * to be copied after this one: rows lie anywhere, so the hardware cannot look ahead. */
-SIMD_INLINE void copy_bytes(int stream, char *y, const char *x, const char *next, int64_t bytes)
-{
-    if (!bytes) /* then the pointers may be NULL */
-        return;
-    int64_t head = stream ? (int64_t)(-(uintptr_t)y & (LINE - 1)) : bytes;
-    if (head >= bytes) {
-        memcpy(y, x, (size_t)bytes);
-        return;
-    }
-    memcpy(y, x, (size_t)head);
-    for (; head + LINE <= bytes; head += LINE) {
-        v_prefetch(next + head);
-        for (int64_t i = 0; i < LINE / 4; i += VL)
-            v_stream(EL_F32, y + head, i, v_load(EL_F32, x + head, i));
-    }
-    memcpy(y + head, x + head, (size_t)(bytes - head));
-}
-
-static void zero_bytes(int stream, char *y, int64_t bytes)
-{
-    if (!bytes)
-        return;
-    int64_t head = stream ? (int64_t)(-(uintptr_t)y & (LINE - 1)) : bytes;
-    if (head >= bytes) {
-        memset(y, 0, (size_t)bytes);
-        return;
-    }
-    memset(y, 0, (size_t)head);
-    for (; head + LINE <= bytes; head += LINE)
-        for (int64_t i = 0; i < LINE / 4; i += VL)
-            v_stream(EL_F32, y + head, i, v_set(0.0f));
-    memset(y + head, 0, (size_t)(bytes - head));
-}
 
 /* ---- forward ---- */
 
