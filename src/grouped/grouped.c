@@ -16,9 +16,13 @@ enum {
     NR = NV * VL,
     PER_WORD = 1 + GROUPED_PAIRS,
     WORDS = 512, /* of terms that are packed at once: a panel on the right stays in L1 or L2 */
-    ROWS = 168,  /* of a task, with COLS and WORDS: what it has of memory stays in L2 */
-    COLS = 512,  /* of a task, from both places */
-    TASKS_A_THREAD = 8 /* are wanted: others wait at the end for the last one */
+    ROWS = 168 / MR * MR, /* of a task, with COLS and WORDS: what it has of memory stays in L2 */
+    COLS = 512,           /* of a task, from both places */
+    TASKS_A_THREAD = 8,   /* are wanted: others wait at the end for the last one */
+    /* memory of a worker, in words: of the left factor, the right one, and the sums */
+    LEFT = ROWS / MR * (WORDS * MR + VL),
+    RIGHT = WORDS * NR,
+    MEMORY = LEFT + RIGHT + ROWS * COLS
 };
 
 typedef int32_t word __attribute__((may_alias));
@@ -220,9 +224,8 @@ static void multiply(int64_t lanes, const word *left, const word *right, int64_t
 
 typedef struct job {
     const grouped_product *p;
-    int64_t *first;                        /* task of each group, and behind the last */
-    int64_t rows, cols;                    /* most of a task; cols: from each place */
-    int64_t left_words, right_words, sums; /* memory of a worker, in words */
+    int64_t *first; /* task of each group, and behind the last */
+    int64_t cols;   /* most of a task, from each place */
     word *memory;
 } job;
 
@@ -238,7 +241,7 @@ static int64_t terms_of(const grouped_product *p, int64_t group)
 
 static int64_t part_of_rows(const job *j, int64_t group)
 {
-    return even_part(rows_of(j->p, group), j->rows, MR);
+    return even_part(rows_of(j->p, group), ROWS, MR);
 }
 
 /* Panels on the right of a task: those of the second place come behind those of the first. */
@@ -270,7 +273,7 @@ static void compute_task(const job *j, grouped_block *b, word *memory)
 {
     const grouped_product *p = j->p;
     const int64_t terms = terms_of(p, b->group), step = WORDS * PER_WORD;
-    float *sums = (float *)(memory + j->left_words + j->right_words);
+    float *sums = (float *)(memory + LEFT + RIGHT);
     b->sums = sums;
     b->second = sums + round_up(j->cols, NR);
     b->stride = round_up(j->cols, NR) * (p->second ? 2 : 1);
@@ -278,7 +281,7 @@ static void compute_task(const job *j, grouped_block *b, word *memory)
         memset(sums, 0, (size_t)(b->rows * b->stride) * sizeof *sums);
     for (int64_t t = 0; t < terms; t += step)
         multiply_step(j, b, t, least(terms - t, step), p->by_group ? p->offset[b->group] : 0,
-                      memory, memory + j->left_words, sums);
+                      memory, memory + LEFT, sums);
     p->write(p, b);
 }
 
@@ -286,7 +289,7 @@ static void run_tasks(void *arg, int64_t begin, int64_t end, int worker)
 {
     const job *j = arg;
     const grouped_product *p = j->p;
-    word *memory = j->memory + worker * (j->left_words + j->right_words + j->sums);
+    word *memory = j->memory + worker * MEMORY;
     int64_t group = 0;
     while (begin >= j->first[group + 1])
         group++;
@@ -318,30 +321,21 @@ static int64_t count_tasks(job *j)
     return j->first[p->groups];
 }
 
-tg_status grouped_run(tg_ctx *ctx, const grouped_product *p)
+tg_status grouped_reserve(tg_ctx *ctx, int64_t groups, grouped_memory *memory)
+{
+    memory->first = tg_workspace(ctx, (size_t)(groups + 1) * sizeof *memory->first);
+    memory->words = tg_workspace(ctx, (size_t)(MEMORY * tg_ctx_threads(ctx)) * sizeof(word));
+    return memory->first && memory->words ? TG_OK : TG_ENOMEM;
+}
+
+void grouped_run(tg_ctx *ctx, const grouped_memory *memory, const grouped_product *p)
 {
     const int64_t unit = p->unit ? p->unit : NR, threads = tg_ctx_threads(ctx);
-    job j = {.p = p, .rows = ROWS / MR * MR};
-    j.first = tg_workspace(ctx, (size_t)(p->groups + 1) * sizeof *j.first);
-    if (!j.first)
-        return TG_ENOMEM;
-    const int64_t most = COLS / (p->second ? 2 : 1);
-    j.cols = even_part(p->cols, most < unit ? unit : most, unit);
+    job j = {.p = p, .first = memory->first, .memory = memory->words};
+    j.cols = even_part(p->cols, COLS / (p->second ? 2 : 1), unit);
     while (count_tasks(&j) < TASKS_A_THREAD * threads && j.cols > unit && j.cols > 2 * NR)
         j.cols = round_up(j.cols / 2, unit);
-    const int64_t tasks = count_tasks(&j);
-    j.left_words = round_up(j.rows / MR * (WORDS * MR + VL), 16);
-    j.right_words = WORDS * NR;
-    j.sums = (j.rows + MR) * round_up(j.cols, NR) * (p->second ? 2 : 1);
-    const int64_t words = j.left_words + j.right_words + j.sums;
-    if (tasks == 0 || p->cols == 0)
-        return TG_OK;
-    j.memory = tg_workspace(ctx, (size_t)(words * threads) * sizeof(word));
-    if (!j.memory)
-        return TG_ENOMEM;
-    tg_parallel_for(ctx, tasks, 1, run_tasks, &j);
-    tg_workspace_free(ctx, j.memory);
-    return TG_OK;
+    tg_parallel_for(ctx, p->cols ? count_tasks(&j) : 0, 1, run_tasks, &j);
 }
 
 /* ---- what products need besides ---- */
@@ -409,17 +403,15 @@ static void sum_parts(void *arg, int64_t begin, int64_t end, int worker)
         EL_SPECIALIZE(s->rows->type, sum_part, s, n / s->across, n % s->across * SUM_COLS);
 }
 
-tg_status grouped_sum_rows(tg_ctx *ctx, const grouped_factor *rows, const float *factor,
-                           int64_t groups, const int64_t *offset, const tg_tensor *to,
-                           int64_t accumulate)
+void grouped_sum_rows(tg_ctx *ctx, const grouped_factor *rows, const float *factor, int64_t groups,
+                      const int64_t *offset, const tg_tensor *to, int64_t accumulate)
 {
     if (!to)
-        return TG_OK;
+        return;
     const int64_t cols = to->shape[1], across = (cols + SUM_COLS - 1) / SUM_COLS;
     row_sums s = {rows, factor, offset,    tg_data(to), (el)tg_el(tg_type_of(to)),
                   cols, across, accumulate};
     tg_parallel_for(ctx, groups * across, 1, sum_parts, &s);
-    return TG_OK;
 }
 
 static void clear_rows(void *arg, int64_t begin, int64_t end, int worker)

@@ -19,6 +19,7 @@
 #include "rows/level.h"
 #include "simd.h"
 
+#define grouped_reserve TG_AT_LEVEL(grouped_reserve)
 #define grouped_run TG_AT_LEVEL(grouped_run)
 #define grouped_floats TG_AT_LEVEL(grouped_floats)
 #define grouped_sum_rows TG_AT_LEVEL(grouped_sum_rows)
@@ -84,17 +85,24 @@ struct grouped_block {
     int64_t stride;
 };
 
+/* Memory for any number of products, one after the other: taken before the first one writes. */
+typedef struct grouped_memory {
+    int64_t *first;
+    void *words;
+} grouped_memory;
+
+tg_status grouped_reserve(tg_ctx *ctx, int64_t groups, grouped_memory *memory);
+
 /* Computes p, and calls its `write` for each block, from any thread. */
-tg_status grouped_run(tg_ctx *ctx, const grouped_product *p);
+void grouped_run(tg_ctx *ctx, const grouped_memory *memory, const grouped_product *p);
 
 /* A compact tensor as f32, in workspace or where it is; NULL for NULL. */
 tg_status grouped_floats(tg_ctx *ctx, const tg_tensor *t, const float **floats);
 
 /* to[e] = sum over the rows j of group e of factor[j] times row j, in their order, or that added to
  * what it holds. to: [groups, columns], or NULL, and nothing is done. factor: NULL: 1. */
-tg_status grouped_sum_rows(tg_ctx *ctx, const grouped_factor *rows, const float *factor,
-                           int64_t groups, const int64_t *offset, const tg_tensor *to,
-                           int64_t accumulate);
+void grouped_sum_rows(tg_ctx *ctx, const grouped_factor *rows, const float *factor, int64_t groups,
+                      const int64_t *offset, const tg_tensor *to, int64_t accumulate);
 
 /* Rows of a tensor from `first` on become 0. */
 void grouped_clear(tg_ctx *ctx, const tg_tensor *t, int64_t first);

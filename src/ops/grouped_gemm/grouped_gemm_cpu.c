@@ -53,15 +53,18 @@ static tg_status forward(tg_ctx *ctx, const tg_grouped_gemm_forward_args *args)
         .write = write_block,
         .arg = &o,
     };
-    TG_TRY(grouped_run(ctx, &p));
+    grouped_memory memory;
+    TG_TRY(grouped_reserve(ctx, p.groups, &memory));
+    grouped_run(ctx, &memory, &p);
     grouped_clear(ctx, args->c, p.offset[p.groups]);
     return TG_OK;
 }
 
-static tg_status row_gradients(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args)
+static void row_gradients(tg_ctx *ctx, const grouped_memory *memory,
+                          const tg_grouped_gemm_backward_args *args)
 {
     if (!args->da)
-        return TG_OK;
+        return;
     const grouped_matrices b = grouped_matrices_of(args->b);
     const output o = output_of(args->da);
     const grouped_product p = {
@@ -76,15 +79,15 @@ static tg_status row_gradients(tg_ctx *ctx, const tg_grouped_gemm_backward_args 
         .write = write_block,
         .arg = &o,
     };
-    TG_TRY(grouped_run(ctx, &p));
+    grouped_run(ctx, memory, &p);
     grouped_clear(ctx, args->da, p.offset[p.groups]);
-    return TG_OK;
 }
 
-static tg_status matrix_gradients(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args)
+static void matrix_gradients(tg_ctx *ctx, const grouped_memory *memory,
+                             const tg_grouped_gemm_backward_args *args)
 {
     if (!args->db)
-        return TG_OK;
+        return;
     const grouped_matrices db = grouped_matrices_of(args->db);
     const grouped_factor a = grouped_factor_of(args->a, tg_data(args->gather), args->top_k);
     const grouped_factor dc = grouped_factor_of(args->dc, NULL, 1);
@@ -102,16 +105,19 @@ static tg_status matrix_gradients(tg_ctx *ctx, const tg_grouped_gemm_backward_ar
         .write = write_block,
         .arg = &o,
     };
-    return grouped_run(ctx, &p);
+    grouped_run(ctx, memory, &p);
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args)
 {
     const grouped_factor dc = grouped_factor_of(args->dc, NULL, 1);
-    TG_TRY(row_gradients(ctx, args));
-    TG_TRY(matrix_gradients(ctx, args));
-    return grouped_sum_rows(ctx, &dc, NULL, args->b->shape[0], tg_data(args->offset), args->dbias,
-                            args->accumulate);
+    grouped_memory memory;
+    TG_TRY(grouped_reserve(ctx, args->b->shape[0], &memory));
+    row_gradients(ctx, &memory, args);
+    matrix_gradients(ctx, &memory, args);
+    grouped_sum_rows(ctx, &dc, NULL, args->b->shape[0], tg_data(args->offset), args->dbias,
+                     args->accumulate);
+    return TG_OK;
 }
 
 TG_CPU_IMPLS(grouped_gemm) = {

@@ -1,0 +1,166 @@
+/* fused_moe on the CPU, forward: two products of rows in groups, with the gate behind the first,
+ * and the sum over a token's slots. */
+#include "fused_moe_cpu.h"
+
+/* ---- the second product, and the sum over slots ---- */
+
+typedef struct results {
+    moe_rows rows; /* [slots, hidden] */
+    const float *bias;
+    el type;
+} results;
+
+SIMD_INLINE void write_results(el e, const results *r, const grouped_product *p,
+                               const grouped_block *b)
+{
+    const float *bias = r->bias ? r->bias + b->group * p->cols + b->col : NULL;
+    for (int64_t i = 0; i < b->rows; i++)
+        grouped_write_row(e, moe_row(e, &r->rows, b->row + i, b->col), b->sums + i * b->stride,
+                          bias, b->cols);
+}
+
+static void write_block(const grouped_product *p, const grouped_block *b)
+{
+    const results *r = p->arg;
+    EL_SPECIALIZE(r->type, write_results, r, p, b);
+}
+
+typedef struct combination {
+    moe_sizes sizes;
+    moe_rows rows, addend, y;
+    const int64_t *place;
+    int64_t used;
+    const float *weights; /* NULL: 1 */
+    el type;
+} combination;
+
+SIMD_INLINE void combine_token(el e, const combination *c, int64_t t)
+{
+    const int64_t top_k = c->sizes.top_k, hidden = c->sizes.hidden;
+    const int64_t *place = c->place + t * top_k;
+    for (int64_t h = 0; h < hidden; h += VL) {
+        const int64_t n = hidden - h < VL ? hidden - h : VL;
+        vf sum = v_set(0.0f);
+        if (c->addend.data)
+            sum = v_load_n(e, moe_row(e, &c->addend, t, h), 0, n, 0.0f);
+        for (int64_t k = 0; k < top_k; k++) {
+            if (place[k] >= c->used)
+                continue;
+            const vf x = v_load_n(e, moe_row(e, &c->rows, place[k], h), 0, n, 0.0f);
+            sum += c->weights ? v_set(c->weights[t * top_k + k]) * x : x;
+        }
+        v_store_n(e, moe_row(e, &c->y, t, h), 0, n, sum);
+    }
+}
+
+SIMD_INLINE void combine_tokens(el e, const combination *c, int64_t begin, int64_t end)
+{
+    for (int64_t t = begin; t < end; t++)
+        combine_token(e, c, t);
+}
+
+static void combine(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const combination *c = arg;
+    EL_SPECIALIZE(c->type, combine_tokens, c, begin, end);
+}
+
+/* ---- the call ---- */
+
+typedef struct forward_memory {
+    moe_routing routing;
+    moe_rows scaled, act, rows;
+    const float *weights, *gate_up_bias, *down_bias;
+    grouped_memory products;
+} forward_memory;
+
+static int64_t *numbers(tg_ctx *ctx, const tg_tensor *t, int64_t n, tg_status *status)
+{
+    int64_t *memory = t ? tg_data(t) : tg_workspace(ctx, (size_t)(n + 1) * sizeof *memory);
+    if (!memory && n > 0)
+        *status = TG_ENOMEM;
+    return memory;
+}
+
+static tg_status begin(tg_ctx *ctx, const tg_fused_moe_forward_args *args, const moe_sizes *s,
+                       forward_memory *m)
+{
+    const el e = (el)tg_el(tg_type_of(args->x));
+    tg_status status = TG_OK;
+    m->routing.slot = numbers(ctx, args->slot, s->slots, &status);
+    m->routing.place = numbers(ctx, args->place, s->slots, &status);
+    m->routing.offset = numbers(ctx, args->offset, s->experts + 1, &status);
+    m->act = moe_new_rows(ctx, e, s->slots, s->inner);
+    m->rows = moe_new_rows(ctx, e, s->slots, s->hidden);
+    m->scaled = args->scale_input ? moe_new_rows(ctx, e, s->slots, s->hidden) : (moe_rows){0};
+    if (status || !m->act.data || !m->rows.data || (args->scale_input && !m->scaled.data))
+        return TG_ENOMEM;
+    TG_TRY(grouped_floats(ctx, args->weights, &m->weights));
+    TG_TRY(grouped_floats(ctx, args->gate_up_bias, &m->gate_up_bias));
+    TG_TRY(grouped_floats(ctx, args->down_bias, &m->down_bias));
+    return grouped_reserve(ctx, s->experts, &m->products);
+}
+
+static void first_product(tg_ctx *ctx, const tg_fused_moe_forward_args *args, const moe_sizes *s,
+                          const forward_memory *m)
+{
+    moe_projection p = {.sizes = *s,
+                        .gate = MOE_GATE(args),
+                        .x = grouped_factor_of(args->x, m->routing.slot, s->top_k),
+                        .gate_up = grouped_factor_of(args->gate_up, NULL, 1),
+                        .transposed = args->transposed,
+                        .offset = m->routing.offset,
+                        .bias = m->gate_up_bias,
+                        .pre = moe_rows_of(args->pre),
+                        .act = m->act,
+                        .type = (el)tg_el(tg_type_of(args->x))};
+    if (args->scale_input) {
+        moe_scaled_rows(ctx, s, args->x, m->weights, m->routing.slot, p.offset[s->experts],
+                        &m->scaled);
+        p.x = grouped_factor_at(m->scaled.data, p.type, m->scaled.stride);
+    }
+    moe_project(ctx, &m->products, &p);
+    grouped_clear(ctx, args->pre, p.offset[s->experts]);
+}
+
+static void second_product(tg_ctx *ctx, const tg_fused_moe_forward_args *args, const moe_sizes *s,
+                           const forward_memory *m)
+{
+    const el e = (el)tg_el(tg_type_of(args->x));
+    const results r = {m->rows, m->down_bias, e};
+    const grouped_product p = {.groups = s->experts,
+                               .offset = m->routing.offset,
+                               .left = grouped_factor_at(m->act.data, e, m->act.stride),
+                               .right = grouped_factor_of(args->down, NULL, 1),
+                               .terms_are_rows = args->transposed != 0,
+                               .right_rows = args->down->shape[1],
+                               .cols = s->hidden,
+                               .terms = s->inner,
+                               .write = write_block,
+                               .arg = &r};
+    grouped_run(ctx, &m->products, &p);
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_fused_moe_forward_args *args)
+{
+    const moe_sizes s = moe_sizes_of(args->x, args->down, args->transposed, args->weights);
+    forward_memory m;
+    TG_TRY(begin(ctx, args, &s, &m));
+    moe_order(&s, tg_data(args->index), args->capacity, &m.routing);
+    first_product(ctx, args, &s, &m);
+    second_product(ctx, args, &s, &m);
+    const combination c = {.sizes = s,
+                           .rows = m.rows,
+                           .addend = moe_rows_of(args->addend),
+                           .y = moe_rows_of(args->y),
+                           .place = m.routing.place,
+                           .used = m.routing.offset[s.experts],
+                           .weights = args->scale_input ? NULL : m.weights,
+                           .type = (el)tg_el(tg_type_of(args->x))};
+    tg_parallel_for(ctx, s.tokens, 65536 / (s.hidden * s.top_k + 1) + 1, combine, (void *)&c);
+    return TG_OK;
+}
+
+TG_CPU_IMPLS(fused_moe) = {TG_CPU_IMPL_IF(fused_moe_forward, GROUPED_TAKES, NULL, forward),
+                           TG_IMPLS_END};
