@@ -1,15 +1,12 @@
 // causal_conv1d.cu - a short causal convolution of each channel between two gates. A thread owns a
 // chunk of channels and goes down a run of tokens; the inputs that its sums read stay in registers,
 // as do the gradients of inputs that are not yet complete.
-#include "causal_conv1d.cuh"
+#include "causal_conv1d_plain.cuh"
 
-template <class T, int K, bool PLAIN>
+template <class T, int K>
 __global__ void __launch_bounds__(CONV_THREADS)
-    conv_forward_kernel(const __grid_constant__ conv_args given)
+    conv_forward_kernel(const __grid_constant__ conv_args a)
 {
-    conv_args a = given;
-    if constexpr (PLAIN)
-        a.make_plain();
     conv_chunk<T, K> c;
     conv_window<T, K> window = {};
     __shared__ uint4 memory[element<T>::WHOLE ? CONV_RING * 2 * CONV_THREADS : 1];
@@ -21,7 +18,7 @@ __global__ void __launch_bounds__(CONV_THREADS)
         return;
     window.begin(a, c, at);
     ahead.begin(c, memory, at.row, end);
-#pragma unroll(PLAIN ? 4 : 1)
+#pragma unroll 1
     for (; at.row < end; at.step(a)) {
         float y[V<T>], taken[2][V<T>];
         window.shift();
@@ -86,48 +83,11 @@ __device__ __forceinline__ static void conv_write(const conv_args &a, const conv
     c.write(a.din_gate, row, x);
 }
 
-/* The sums of a run. */
-template <class T, int K> struct conv_sums {
-    float taps[K][V<T>], bias[V<T>];
-
-    __device__ __forceinline__ void add(const conv_window<T, K> &window, int reach,
-                                        const float (&dv)[V<T>])
-    {
-#pragma unroll
-        for (int i = 0; i < V<T>; i++)
-            bias[i] += dv[i];
-#pragma unroll
-        for (int back = 0; back < K; back++)
-            if (back <= reach)
-#pragma unroll
-                for (int i = 0; i < V<T>; i++)
-                    taps[back][i] += dv[i] * window.u[back][i];
-    }
-    __device__ __forceinline__ void write(const conv_args &a, int j) const
-    {
-#pragma unroll
-        for (int i = 0; i < V<T>; i++) {
-            if (j + i >= a.n)
-                return;
-            if (a.dbias)
-                a.dbias[(int64_t)blockIdx.y * a.n + j + i] = bias[i];
-#pragma unroll
-            for (int back = 0; back < K; back++)
-                if (a.dweight && back < a.width)
-                    a.dweight[((int64_t)blockIdx.y * a.n + j + i) * a.width + a.width - 1 - back] =
-                        taps[back][i];
-        }
-    }
-};
-
 /* du.u[back]: the gradient, so far, of the input `back` rows before the one that is worked on. */
-template <class T, int K, bool PLAIN>
+template <class T, int K>
 __global__ void __launch_bounds__(CONV_THREADS)
-    conv_backward_kernel(const __grid_constant__ conv_args given)
+    conv_backward_kernel(const __grid_constant__ conv_args a)
 {
-    conv_args a = given;
-    if constexpr (PLAIN)
-        a.make_plain();
     conv_chunk<T, K> c;
     conv_window<T, K> window = {}, du = {};
     conv_sums<T, K> sums = {};
@@ -141,7 +101,7 @@ __global__ void __launch_bounds__(CONV_THREADS)
         return;
     window.begin(a, c, at);
     ahead.begin(c, memory, first, read);
-#pragma unroll(PLAIN ? 4 : 1)
+#pragma unroll 1
     for (; at.row < last; at.step(a)) {
         const bool own = at.row < end;
         float dv[V<T>] = {}, taken[2][V<T>];
@@ -214,6 +174,30 @@ static conv_launch launch_of(const cuda_call &call, conv_args *a)
     return {KERNEL, dim3((unsigned)wide, (unsigned)ceil_div(a->rows, a->each))};
 }
 
+template <class T> static conv_launch forward_of(const cuda_call &call, conv_args *a)
+{
+    if constexpr (element<T>::WHOLE) {
+        if (a->is_plain(4) && a->silu)
+            return launch_of<T, conv_plain_forward_kernel<T, 4, true>>(call, a);
+        if (a->is_plain(4))
+            return launch_of<T, conv_plain_forward_kernel<T, 4, false>>(call, a);
+    }
+    return a->width > 4 ? launch_of<T, conv_forward_kernel<T, 16>>(call, a)
+                        : launch_of<T, conv_forward_kernel<T, 4>>(call, a);
+}
+
+template <class T> static conv_launch backward_of(const cuda_call &call, conv_args *a)
+{
+    if constexpr (element<T>::WHOLE) {
+        if (a->is_plain(4) && a->silu)
+            return launch_of<T, conv_plain_backward_kernel<T, 4, true>>(call, a);
+        if (a->is_plain(4))
+            return launch_of<T, conv_plain_backward_kernel<T, 4, false>>(call, a);
+    }
+    return a->width > 4 ? launch_of<T, conv_backward_kernel<T, 16>>(call, a)
+                        : launch_of<T, conv_backward_kernel<T, 4>>(call, a);
+}
+
 CUDA_OPERATOR(causal_conv1d_forward, TG_TAKES_FLOATS);
 CUDA_OPERATOR(causal_conv1d_backward, TG_TAKES_FLOATS);
 
@@ -225,10 +209,7 @@ tg_status cuda_causal_conv1d_forward(tg_ctx *ctx, const tg_causal_conv1d_forward
         const tg_tensor *const tensors[] = {args->x, args->y, args->in_gate, args->out_gate};
         by_layout(tensors, [&](auto e) {
             using T = decltype(e);
-            const conv_launch l =
-                a.width > 4    ? launch_of<T, conv_forward_kernel<T, 16, false>>(call, &a)
-                : a.is_plain() ? launch_of<T, conv_forward_kernel<T, 4, true>>(call, &a)
-                               : launch_of<T, conv_forward_kernel<T, 4, false>>(call, &a);
+            const conv_launch l = forward_of<T>(call, &a);
             l.kernel<<<l.grid, CONV_THREADS, 0, call.stream>>>(a);
         });
     });
@@ -253,11 +234,7 @@ static tg_status backward(const cuda_call &call, conv_args a,
                           const tg_causal_conv1d_backward_args *args)
 {
     const bool empty = a.rows == 0 || a.n == 0;
-    const conv_launch l = empty         ? conv_launch{NULL, dim3(0, 0)}
-                          : a.width > 4 ? launch_of<T, conv_backward_kernel<T, 16, false>>(call, &a)
-                          : a.is_plain()
-                              ? launch_of<T, conv_backward_kernel<T, 4, true>>(call, &a)
-                              : launch_of<T, conv_backward_kernel<T, 4, false>>(call, &a);
+    const conv_launch l = empty ? conv_launch{NULL, dim3(0, 0)} : backward_of<T>(call, &a);
     part_args<1, 0> weight = {}, bias = {};
     tg_status status = take_sums(call, args->dweight, (int64_t)a.n * a.width, l.grid.y,
                                  args->accumulate, &weight, &a.dweight);

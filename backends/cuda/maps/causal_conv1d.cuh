@@ -11,7 +11,8 @@ enum {
     CONV_THREADS = 128,
     CONV_AHEAD = 4, /* rows that are on their way to registers while one is computed */
     CONV_RING = 8,  /* or to shared memory, where chunks are whole */
-    CONV_LEAST = 16 /* rows of a run, at least */
+    CONV_LEAST = 16, /* rows of a run, at least */
+    CONV_LONG = 64   /* tokens of a sequence, at least, where there is code for long ones */
 };
 
 struct conv_args {
@@ -23,15 +24,11 @@ struct conv_args {
     int64_t rows, tokens, each; /* tokens of a sequence, rows of a run */
     int n, width, silu;
 
-    /* Only the convolution is asked for: what a kernel does besides is left out of its code. */
-    __host__ __device__ __forceinline__ bool is_plain() const
+    /* Only the convolution of `taps` tokens is asked for, and perhaps silu. */
+    bool is_plain(int taps) const
     {
-        return !in_gate.data && !out_gate.data && !din_gate.data && !dout_gate.data && !silu;
-    }
-    __device__ __forceinline__ void make_plain()
-    {
-        in_gate.data = out_gate.data = din_gate.data = dout_gate.data = NULL;
-        silu = 0;
+        return !in_gate.data && !out_gate.data && !din_gate.data && !dout_gate.data && !segments &&
+               width == taps && tokens >= CONV_LONG;
     }
 };
 
