@@ -6,6 +6,7 @@
 
 #include "gemm_wgmma_tile.cuh"
 #include "host/tensor_map.h"
+#include "rows/fragments.cuh"
 
 #if HAS_WGMMA
 
@@ -40,6 +41,34 @@ __device__ __forceinline__ void stage_part(const float *numbers, uint32_t to)
         const uint32_t at = j / 32 * BLOCK + (own ^ j / 4 % 8 * 16);
         store_pair(at, v[0], v[1]);
         store_pair(at + 8 * LINE_BYTES, v[2], v[3]);
+    }
+}
+
+/* stage_part() with rows and columns exchanged. */
+__device__ __forceinline__ void stage_turned(const uint32_t *pairs, uint32_t to)
+{
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % GROUP / 32, line = lane % 8;
+    const uint32_t own =
+        to + (lane / 16 * 8 + line) * LINE_BYTES + (2 * warp + lane / 8 % 2 ^ line) * 16;
+#pragma unroll
+    for (int j = 0; j < PART_COLUMNS<bf16>; j += 16) {
+        const uint32_t *v = pairs + j / 4;
+        store_transposed(own + j * LINE_BYTES, v[0], v[1], v[2], v[3]);
+    }
+}
+
+/* stage_part() backwards. */
+__device__ __forceinline__ void take_part(uint32_t *pairs, uint32_t from)
+{
+    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % GROUP / 32 * 16 + lane % 16;
+    const uint32_t own = from + row * LINE_BYTES + (lane / 16 ^ row % 8) * 16;
+#pragma unroll
+    for (int j = 0; j < PART_COLUMNS<bf16>; j += 16) {
+        uint32_t v[4];
+        load_fragments(v, j / 64 * BLOCK + (own ^ j / 8 % 8 * 16));
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            pairs[j / 4 + i] = v[i];
     }
 }
 

@@ -5,7 +5,6 @@
 #include "gemm_series.h"
 #include "gemm_triangle.cuh"
 #include "gemm_wgmma.cuh"
-#include "rows/fragments.cuh"
 
 /* c = alpha a b + beta addend, `pairs` of tiles in all products. */
 struct symmetric_product {
@@ -25,34 +24,6 @@ __device__ __forceinline__ void for_tiles(const symmetric_product &p, const EACH
         place.matrix = t / p.of_matrix;
         place_of_tile(t % p.of_matrix, place.row, place.column);
         each(place);
-    }
-}
-
-/* ---- parts of a tile in shared memory: stage_part() turned, and backwards ---- */
-
-__device__ __forceinline__ void stage_turned(const uint32_t *pairs, uint32_t to)
-{
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % GROUP / 32, line = lane % 8;
-    const uint32_t own =
-        to + (lane / 16 * 8 + line) * LINE_BYTES + (2 * warp + lane / 8 % 2 ^ line) * 16;
-#pragma unroll
-    for (int j = 0; j < PART_COLUMNS<bf16>; j += 16) {
-        const uint32_t *v = pairs + j / 4;
-        store_transposed(own + j * LINE_BYTES, v[0], v[1], v[2], v[3]);
-    }
-}
-
-__device__ __forceinline__ void take_part(uint32_t *pairs, uint32_t from)
-{
-    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % GROUP / 32 * 16 + lane % 16;
-    const uint32_t own = from + row * LINE_BYTES + (lane / 16 ^ row % 8) * 16;
-#pragma unroll
-    for (int j = 0; j < PART_COLUMNS<bf16>; j += 16) {
-        uint32_t v[4];
-        load_fragments(v, j / 64 * BLOCK + (own ^ j / 8 % 8 * 16));
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            pairs[j / 4 + i] = v[i];
     }
 }
 

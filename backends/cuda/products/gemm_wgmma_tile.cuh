@@ -167,16 +167,18 @@ __device__ __forceinline__ void release(const product_memory &m, int stage)
 }
 
 /* d = 64 rows of a times 256 columns of b. meanwhile(k): what else is done while the products of
- * step k run. */
-template <class T, int A_ACROSS, int B_ACROSS, class MEANWHILE>
+ * step k run. both: the other group multiplies as well. STORED: threads write to the stages, not
+ * copies of tiles alone. */
+template <class T, int A_ACROSS, int B_ACROSS, bool STORED = false, class MEANWHILE>
 __device__ __forceinline__ void multiply_tile(float (&d)[128], const product_memory &m, int group,
-                                              int steps, ring &r, const MEANWHILE &meanwhile)
+                                              int steps, ring &r, const MEANWHILE &meanwhile,
+                                              bool both = true)
 {
     /* bytes, in units of 16, from 16 elements along k to the next */
     const int a_step = A_ACROSS ? 16 * LINE_BYTES / 16 : 2, b_step = B_ACROSS ? LINE_BYTES : 2;
     /* with fewer steps the first group could be a tile ahead, and arrive twice before the other one
      * comes */
-    const bool in_turn = steps >= STAGES;
+    const bool in_turn = both && steps >= STAGES;
     int before = 0;
     if (in_turn && group > 0)
         named_barrier(IN_TURN, GROUPS * GROUP);
@@ -184,6 +186,8 @@ __device__ __forceinline__ void multiply_tile(float (&d)[128], const product_mem
         wait_barrier(m.full + 8 * r.stage, r.phase);
         const uint64_t a = descriptor_of(m.a(r.stage) + group * BLOCK, BLOCK);
         const uint64_t b = descriptor_of(m.b(r.stage), BLOCK);
+        if (STORED)
+            fence_shared();
         begin_products();
 #pragma unroll
         for (int i = 0; i < TILE_K / 16; i++)

@@ -129,6 +129,30 @@ __device__ __forceinline__ void load_tile_to(uint16_t blocks, uint32_t to, const
                  : "memory");
 }
 
+/* The same of four. */
+__device__ __forceinline__ void load_tile_to(uint16_t blocks, uint32_t to, const CUtensorMap *map,
+                                             int x, int y, int z, int w, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier), "h"(blocks)
+                 : "memory");
+}
+
+/* 16 bytes by this thread, of which the first `bytes` are copied and the others 0. */
+__device__ __forceinline__ void load_16(uint32_t to, const void *from, int bytes)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(bytes)
+                 : "memory");
+}
+
+/* Arrives when all that this thread has had copied by load_16() is there. */
+__device__ __forceinline__ void arrive_when_loaded(uint32_t barrier)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
 /* What lies outside is not written. */
 __device__ __forceinline__ void store_tile(const CUtensorMap *map, int x, int y, uint32_t from)
 {

@@ -1,0 +1,122 @@
+/* grouped_jobs.cuh - which rows belong to which expert, as products of groups of rows are dealt out
+ * on the card: nothing of it comes to the host. */
+#ifndef CUDA_GROUPED_JOBS_CUH
+#define CUDA_GROUPED_JOBS_CUH
+
+#include "products/gemm_wgmma.cuh"
+
+enum {
+    TOGETHER = 8,        /* pairs of tiles of an expert that are worked on at the same time */
+    JOB_THREADS = 1024,  /* of the block that makes the list */
+    MOST_EXPERTS = 8192, /* whose counts are in shared memory */
+    ROWS = 64            /* of a group of threads */
+};
+
+/* The list: how many pairs there are, in x of its first entry, and behind that an entry for each:
+ * expert, the first of the pairs that belong together, that pair's first row, and the expert's end.
+ * Experts in their order, each expert's rows in pairs of PAIR, the last of fewer rows. */
+typedef const int4 *job_list;
+
+/* The most pairs, in entries of the list. */
+static inline int64_t most_jobs(int64_t rows, int64_t experts)
+{
+    return rows / PAIR + min_of(rows, experts);
+}
+
+static inline int64_t bytes_of_jobs(int64_t rows, int64_t experts)
+{
+    return (1 + most_jobs(rows, experts)) * (int64_t)sizeof(int4);
+}
+
+/* Rows `row` to row + rows of an expert and a tile's column of the result. */
+struct job {
+    int expert, row, rows, column;
+};
+
+/* The sum of v over the threads before this one, and in *all over all. */
+static __device__ __forceinline__ int sum_before(int v, int *all)
+{
+    __shared__ int sums[JOB_THREADS / 32];
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    int sum = v;
+    for (int i = 1; i < 32; i *= 2) {
+        const int other = __shfl_up_sync(~0u, sum, i);
+        sum += lane >= i ? other : 0;
+    }
+    if (lane == 31)
+        sums[warp] = sum;
+    __syncthreads();
+    int before = 0;
+    *all = 0;
+    for (int i = 0; i < JOB_THREADS / 32; i++) {
+        before += i < warp ? sums[i] : 0;
+        *all += sums[i];
+    }
+    __syncthreads();
+    return before + sum - v;
+}
+
+/* One block. Offsets that are not in order count as no rows. */
+static __global__ void __launch_bounds__(JOB_THREADS)
+    jobs_kernel(const int64_t *offset, int experts, int rows, int4 *list)
+{
+    extern __shared__ int firsts[];
+    int pairs = 0;
+    for (int e0 = 0; e0 < experts; e0 += JOB_THREADS) {
+        const int e = e0 + (int)threadIdx.x;
+        int own = 0, all;
+        if (e < experts && offset[e] >= 0 && offset[e] < offset[e + 1] && offset[e + 1] <= rows)
+            own = (int)((offset[e + 1] - offset[e] + PAIR - 1) / PAIR);
+        const int first = pairs + sum_before(own, &all);
+        if (e < experts)
+            firsts[e] = first;
+        pairs += all;
+    }
+    if (threadIdx.x == 0) {
+        firsts[experts] = pairs;
+        list[0] = make_int4(pairs, 0, 0, 0);
+    }
+    __syncthreads();
+    for (int e = (int)threadIdx.x / 32; e < experts; e += JOB_THREADS / 32) {
+        const int first = firsts[e], count = firsts[e + 1] - first;
+        for (int i = (int)threadIdx.x % 32; i < count; i += 32) {
+            const int head = i / TOGETHER * TOGETHER;
+            list[1 + first + i] =
+                make_int4(e, first + head, (int)offset[e] + head * PAIR, (int)offset[e + 1]);
+        }
+    }
+}
+
+static inline void launch_jobs(cudaStream_t stream, const int64_t *offset, int experts, int rows,
+                               int4 *list)
+{
+    jobs_kernel<<<1, JOB_THREADS, (experts + 1) * sizeof(int), stream>>>(offset, experts, rows,
+                                                                         list);
+}
+
+/* each(job): those of this block's cluster, of `columns` tiles side by side. */
+template <class EACH>
+__device__ __forceinline__ void for_jobs(job_list list, int columns, const EACH &each)
+{
+    const int tiles = list[0].x * columns, clusters = (int)gridDim.x / CLUSTER;
+    for (int t = (int)blockIdx.x / CLUSTER; t < tiles; t += clusters) {
+        const int4 entry = list[1 + t / columns];
+        const int pairs = min((int)TOGETHER, (entry.w - entry.z + PAIR - 1) / PAIR);
+        const int at = t - entry.y * columns, row = entry.z + at % pairs * PAIR;
+        each(job{entry.x, row, min((int)PAIR, entry.w - row), at / pairs});
+    }
+}
+
+/* Of a pair's rows the blocks of the cluster have 64 each in turn, so that both have some where
+ * there are more than 64: where those of a block's group begin, and how many there are. */
+__device__ __forceinline__ int first_row_of(int block, int group)
+{
+    return (group * CLUSTER + block) * ROWS;
+}
+
+__device__ __forceinline__ int rows_of_group(const job &j, int block, int group)
+{
+    return max(0, min((int)ROWS, j.rows - first_row_of(block, group)));
+}
+
+#endif

@@ -1,0 +1,329 @@
+/* grouped_rows.cuh - c = a b[e] for the rows of each expert, on GPUs of compute capability 9.0: the
+ * tiles of products/gemm_wgmma_tile.cuh over the list of grouped_jobs.cuh. Rows of a may be
+ * gathered while they are loaded. */
+#ifndef CUDA_GROUPED_ROWS_CUH
+#define CUDA_GROUPED_ROWS_CUH
+
+#include "grouped_jobs.cuh"
+#include "rows/logistic.cuh"
+
+/* A matrix whose rows are written, and how its boxes of 64 rows are copied. */
+struct out_rows {
+    CUtensorMap map;
+    char *data;
+    int64_t stride; /* bytes */
+    int width;      /* elements, a multiple of 8 */
+};
+
+/* How the matrices of experts lie: rows of columns of the result, k contiguous; rows of k; the
+ * first, where a tile has columns of the first half of all and those of the second half in turn, 8
+ * by 8. */
+enum b_layout { B_LINES, B_ACROSS_K, B_HALVES };
+
+/* What becomes of a tile's sums. */
+enum results_kind { PLAIN, GATES, GATE_GRADIENTS };
+
+struct grouped_rows {
+    CUtensorMap a, b;
+    job_list list;
+    int columns, steps; /* tiles, along k */
+    int half;           /* B_HALVES: columns of a half */
+    /* rows of a that are gathered: row i is row gather[i] / per of `from`, `stride` bytes apart, of
+     * `bytes` */
+    const char *from;
+    const int64_t *gather; /* NULL: row i itself */
+    unsigned per;
+    int64_t stride;
+    int bytes;
+    out_rows c[3];
+    /* gate_gradients */
+    CUtensorMap pre[2];
+    const int64_t *slot;
+    const void *weights; /* of T, by slot */
+    float *scores;       /* [columns, rows]: sums of a tile's columns */
+    int64_t rows;
+};
+
+#if HAS_WGMMA
+
+template <int LAYOUT>
+__device__ __forceinline__ void load_b(const grouped_rows &p, const product_memory &m, int stage,
+                                       const job &j, int block, int k)
+{
+    const uint32_t to = m.b(stage) + block * (SHARE * TILE_K * 2), full = m.full + 8 * stage;
+    const uint16_t all = (1 << CLUSTER) - 1;
+    if constexpr (LAYOUT == B_HALVES) {
+        const int own = j.column * (TILE_N / 2) + block * (SHARE / 2);
+        load_tile_to(all, to, &p.b, k, 0, 0, j.expert * (p.half / 4) + own / 8, full);
+    } else {
+        load_lines<LAYOUT == B_ACROSS_K, SHARE>(true, to, &p.b, j.column * TILE_N + block * SHARE,
+                                                k, batch_place{0, 0, j.expert}, full);
+    }
+}
+
+/* By one thread: rows of a in their order. */
+template <int LAYOUT>
+__device__ __forceinline__ void copy_rows(const grouped_rows &p, const product_memory &m)
+{
+    const int block = cluster_rank();
+    ring r = {0, 0};
+    for_jobs(p.list, p.columns, [&](const job &j) {
+        const int groups = (rows_of_group(j, block, 0) > 0) + (rows_of_group(j, block, 1) > 0);
+        for (int k = 0; k < p.steps; k++) {
+            const uint32_t full = m.full + 8 * r.stage;
+            wait_barrier(m.empty + 8 * r.stage, r.phase ^ 1);
+            arrive_and_expect(full, TILE_N * TILE_K * 2 + groups * BLOCK);
+            for (int g = 0; g < groups; g++)
+                load_tile(m.a(r.stage) + g * BLOCK, &p.a, k * TILE_K,
+                          j.row + first_row_of(block, g), full);
+            load_b<LAYOUT>(p, m, r.stage, j, block, k * TILE_K);
+            r.step();
+        }
+    });
+}
+
+/* By four warps: rows of a from where they are. Of each row 8 threads have 16 bytes each. */
+template <int LAYOUT>
+__device__ __forceinline__ void gather_rows(const grouped_rows &p, const product_memory &m)
+{
+    enum { EACH = TILE_M * 8 / GROUP, APART = GROUP / 8 };
+    const int block = cluster_rank(), thread = (int)threadIdx.x;
+    const int chunk = thread % 8, line = thread / 8;
+    const uint32_t own = line * LINE_BYTES + (chunk ^ line % 8) * 16;
+    ring r = {0, 0};
+    for_jobs(p.list, p.columns, [&](const job &j) {
+        const int groups = (rows_of_group(j, block, 0) > 0) + (rows_of_group(j, block, 1) > 0);
+        unsigned rows[EACH];
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const int l = line + i * APART;
+            const int at = j.row + min(j.rows - 1, first_row_of(block, l / ROWS) + l % ROWS);
+            rows[i] = p.gather ? (unsigned)p.gather[at] / p.per : (unsigned)at;
+        }
+        for (int k = 0; k < p.steps; k++) {
+            const uint32_t full = m.full + 8 * r.stage;
+            wait_barrier(m.empty + 8 * r.stage, r.phase ^ 1);
+            if (thread == 0) {
+                arrive_and_expect(full, TILE_N * TILE_K * 2);
+                load_b<LAYOUT>(p, m, r.stage, j, block, k * TILE_K);
+            }
+            const int at = k * (TILE_K * 2) + chunk * 16, inside = at < p.bytes ? 16 : 0;
+            const char *const from = p.from + (inside ? at : 0);
+#pragma unroll
+            for (int i = 0; i < EACH; i++)
+                if (i < EACH / 2 || groups > 1)
+                    load_16(m.a(r.stage) + own + i * (APART * LINE_BYTES),
+                            from + rows[i] * p.stride, inside);
+            arrive_when_loaded(full);
+            r.step();
+        }
+    });
+}
+
+/* ---- results on their way out ---- */
+
+/* A part: 64 rows, of which `rows` are written, by 128 columns from `column` on. */
+__device__ __forceinline__ void send_rows(const out_rows &to, const uint32_t *pairs, int row,
+                                          int rows, int column, uint32_t staged)
+{
+    if (rows == ROWS) {
+        send_part([&] { stage_part(pairs, staged); },
+                  [&] {
+#pragma unroll
+                      for (int i = 0; i < 2; i++)
+                          if (column + 64 * i < to.width)
+                              store_tile(&to.map, column + 64 * i, row, staged + i * BLOCK);
+                  });
+        return;
+    }
+    if (threadIdx.x % GROUP == 0)
+        wait_for_stores_to_read();
+    group_barrier();
+    stage_part(pairs, staged);
+    group_barrier();
+    const int thread = (int)threadIdx.x % GROUP, chunk = thread % 16;
+    for (int i = thread / 16; i < rows && column + chunk * 8 < to.width; i += GROUP / 16) {
+        uint4 v;
+        const uint32_t from =
+            staged + chunk / 8 * BLOCK + i * LINE_BYTES + (chunk % 8 ^ i % 8) * 16;
+        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                     : "r"(from));
+        *(uint4 *)(to.data + (row + i) * to.stride + (column + chunk * 8) * 2) = v;
+    }
+}
+
+/* Two parts of 128 columns, which are written while the next tile is multiplied. */
+struct waiting_parts {
+    uint32_t pairs[64], staged;
+    int row, rows;
+    int waits;
+
+    __device__ __forceinline__ void send(const out_rows &a, int a_column, const out_rows &b,
+                                         int b_column, int turn)
+    {
+        if (!waits)
+            return;
+        if (turn == 0)
+            send_rows(a, pairs, row, rows, a_column, staged);
+        if (turn == 1) {
+            send_rows(b, pairs + 32, row, rows, b_column, staged);
+            waits = 0;
+        }
+    }
+};
+
+template <class T, int KIND> struct results;
+
+/* The sums as they are. */
+template <class T> struct results<T, PLAIN> {
+    waiting_parts w;
+    int column;
+
+    __device__ __forceinline__ void begin(const grouped_rows &, const job &, int, int)
+    {
+    }
+
+    __device__ __forceinline__ void turn(const grouped_rows &p, int k)
+    {
+        w.send(p.c[0], column, p.c[0], column + 128, k);
+    }
+
+    __device__ __forceinline__ void finish(const grouped_rows &, const job &j, float (&d)[128],
+                                           int row, int rows)
+    {
+#pragma unroll
+        for (int i = 0; i < 64; i++)
+            w.pairs[i] = narrow_pair<T>(d[2 * i], d[2 * i + 1]);
+        w.row = row;
+        w.rows = rows;
+        w.waits = 1;
+        column = j.column * TILE_N;
+    }
+};
+
+/* Of columns in turn, 8 by 8, of two halves g and u: both, and silu(g) u. */
+template <class T> struct results<T, GATES> {
+    waiting_parts w;
+    int column;
+
+    __device__ __forceinline__ void begin(const grouped_rows &, const job &, int, int)
+    {
+    }
+
+    __device__ __forceinline__ void turn(const grouped_rows &p, int k)
+    {
+        if (w.waits && (k > 0 || p.c[1].data))
+            w.send(p.c[1], column, p.c[2], column, k);
+    }
+
+    __device__ __forceinline__ void finish(const grouped_rows &p, const job &j, float (&d)[128],
+                                           int row, int rows)
+    {
+        uint32_t gates[32];
+        column = j.column * (TILE_N / 2);
+#pragma unroll
+        for (int i = 0; i < 32; i++) {
+            const int g = i / 2 * 8 + i % 2 * 2, u = g + 4;
+            float act[2];
+#pragma unroll
+            for (int l = 0; l < 2; l++)
+                act[l] = d[g + l] * logistic_of(d[g + l]).value * d[u + l];
+            gates[i] = narrow_pair<T>(d[g], d[g + 1]);
+            w.pairs[i] = narrow_pair<T>(d[u], d[u + 1]);
+            w.pairs[32 + i] = narrow_pair<T>(act[0], act[1]);
+            /* one after the other: the sums' registers become free as the pairs need some */
+            asm volatile("" : "+r"(gates[i]), "+r"(w.pairs[i]), "+r"(w.pairs[32 + i]));
+        }
+        if (p.c[0].data)
+            send_rows(p.c[0], gates, row, rows, column, w.staged);
+        w.row = row;
+        w.rows = rows;
+        w.waits = 1;
+    }
+};
+
+/* ---- the kernel ---- */
+
+template <class T, int LAYOUT, int GATHER, int KIND>
+__device__ __forceinline__ void make_rows(const grouped_rows &p, const product_memory &m)
+{
+    const int block = cluster_rank(), group = (int)threadIdx.x / GROUP - 1;
+    ring r = {0, 0};
+    results<T, KIND> out;
+    out.w.staged = m.results + group * STAGED;
+    out.w.waits = 0;
+    for_jobs(p.list, p.columns, [&](const job &j) {
+        const int rows = rows_of_group(j, block, group), row = j.row + first_row_of(block, group);
+        if (rows == 0) {
+            for (int k = 0; k < p.steps; k++) {
+                wait_barrier(m.full + 8 * r.stage, r.phase);
+                release(m, r.stage);
+                r.step();
+            }
+            return;
+        }
+        float d[128];
+        out.begin(p, j, row, rows);
+        multiply_tile<T, 0, LAYOUT == B_ACROSS_K, GATHER>(
+            d, m, group, p.steps, r, [&](int k) { out.turn(p, k); },
+            rows_of_group(j, block, GROUPS - 1) > 0);
+        if (p.steps < 2)
+            out.turn(p, 1);
+        out.finish(p, j, d, row, rows);
+    });
+    for (int k = 0; k < 2; k++)
+        out.turn(p, k);
+    if (threadIdx.x % GROUP == 0)
+        wait_for_stores();
+}
+
+/* What a block does. LOADERS: threads that arrive where a stage is loaded. load(memory): the first
+ * group, make(memory): the others. */
+template <class LOAD, class MAKE>
+__device__ __forceinline__ void run_grouped(int loaders, const LOAD &load, const MAKE &make)
+{
+    extern __shared__ char memory[];
+    __shared__ uint64_t full[STAGES], empty[STAGES];
+    const uint32_t tiles = (shared_address(memory) + 1023) & ~1023u;
+    const product_memory m = {shared_address(full), shared_address(empty), tiles,
+                              tiles + STAGES * STAGE};
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; i++) {
+            init_barrier(m.full + 8 * i, loaders);
+            init_barrier(m.empty + 8 * i, CLUSTER * GROUPS);
+        }
+        fence_barriers();
+    }
+    cluster_barrier();
+    if (threadIdx.x < GROUP) {
+        fewer_registers<40>();
+        load(m);
+    } else {
+        more_registers<232>();
+        make(m);
+    }
+    cluster_barrier(); /* no block ends while the other one may write to it */
+}
+#endif
+
+template <class T, int LAYOUT, int GATHER, int KIND>
+__global__ void __launch_bounds__(PRODUCT_THREADS, 1)
+    rows_kernel(const __grid_constant__ grouped_rows p)
+{
+#if HAS_WGMMA
+    run_grouped(
+        GATHER ? 1 + GROUP : 1,
+        [&](const product_memory &m) {
+            if constexpr (GATHER)
+                gather_rows<LAYOUT>(p, m);
+            else if (threadIdx.x == 0)
+                copy_rows<LAYOUT>(p, m);
+        },
+        [&](const product_memory &m) { make_rows<T, LAYOUT, GATHER, KIND>(p, m); });
+#else
+    (void)p;
+#endif
+}
+
+#endif
