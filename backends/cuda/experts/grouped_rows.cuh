@@ -5,7 +5,6 @@
 #define CUDA_GROUPED_ROWS_CUH
 
 #include "grouped_jobs.cuh"
-#include "rows/logistic.cuh"
 
 /* A matrix whose rows are written, and how its boxes of 64 rows are copied. */
 struct out_rows {
@@ -36,15 +35,21 @@ struct grouped_rows {
     int64_t stride;
     int bytes;
     out_rows c[3];
-    /* gate_gradients */
+    /* GATE_GRADIENTS: both halves, and what grouped_gates.cuh makes of them */
     CUtensorMap pre[2];
     const int64_t *slot;
-    const void *weights; /* of T, by slot */
+    vector_span weights; /* by slot */
     float *scores;       /* [columns, rows]: sums of a tile's columns */
     int64_t rows;
 };
 
 #if HAS_WGMMA
+
+/* A group's own barrier, for what else comes by copies of tiles. */
+__device__ __forceinline__ uint32_t came_barrier(const product_memory &m, int group)
+{
+    return m.empty + 8 * (STAGES + group);
+}
 
 template <int LAYOUT>
 __device__ __forceinline__ void load_b(const grouped_rows &p, const product_memory &m, int stage,
@@ -159,6 +164,12 @@ struct waiting_parts {
     int row, rows;
     int waits;
 
+    __device__ __forceinline__ void start(const product_memory &m, int group)
+    {
+        staged = m.results + group * STAGED;
+        waits = 0;
+    }
+
     __device__ __forceinline__ void send(const out_rows &a, int a_column, const out_rows &b,
                                          int b_column, int turn)
     {
@@ -173,6 +184,8 @@ struct waiting_parts {
     }
 };
 
+/* start(): once. begin(): before a tile, whose first row of this group's and their number are
+ * given. turn(k): beside step k of its products. finish(): with its sums. last(): at the end. */
 template <class T, int KIND> struct results;
 
 /* The sums as they are. */
@@ -180,8 +193,19 @@ template <class T> struct results<T, PLAIN> {
     waiting_parts w;
     int column;
 
+    __device__ __forceinline__ void start(const product_memory &m, int group)
+    {
+        w.start(m, group);
+    }
+
     __device__ __forceinline__ void begin(const grouped_rows &, const job &, int, int)
     {
+    }
+
+    __device__ __forceinline__ void last(const grouped_rows &p)
+    {
+        turn(p, 0);
+        turn(p, 1);
     }
 
     __device__ __forceinline__ void turn(const grouped_rows &p, int k)
@@ -202,47 +226,6 @@ template <class T> struct results<T, PLAIN> {
     }
 };
 
-/* Of columns in turn, 8 by 8, of two halves g and u: both, and silu(g) u. */
-template <class T> struct results<T, GATES> {
-    waiting_parts w;
-    int column;
-
-    __device__ __forceinline__ void begin(const grouped_rows &, const job &, int, int)
-    {
-    }
-
-    __device__ __forceinline__ void turn(const grouped_rows &p, int k)
-    {
-        if (w.waits && (k > 0 || p.c[1].data))
-            w.send(p.c[1], column, p.c[2], column, k);
-    }
-
-    __device__ __forceinline__ void finish(const grouped_rows &p, const job &j, float (&d)[128],
-                                           int row, int rows)
-    {
-        uint32_t gates[32];
-        column = j.column * (TILE_N / 2);
-#pragma unroll
-        for (int i = 0; i < 32; i++) {
-            const int g = i / 2 * 8 + i % 2 * 2, u = g + 4;
-            float act[2];
-#pragma unroll
-            for (int l = 0; l < 2; l++)
-                act[l] = d[g + l] * logistic_of(d[g + l]).value * d[u + l];
-            gates[i] = narrow_pair<T>(d[g], d[g + 1]);
-            w.pairs[i] = narrow_pair<T>(d[u], d[u + 1]);
-            w.pairs[32 + i] = narrow_pair<T>(act[0], act[1]);
-            /* one after the other: the sums' registers become free as the pairs need some */
-            asm volatile("" : "+r"(gates[i]), "+r"(w.pairs[i]), "+r"(w.pairs[32 + i]));
-        }
-        if (p.c[0].data)
-            send_rows(p.c[0], gates, row, rows, column, w.staged);
-        w.row = row;
-        w.rows = rows;
-        w.waits = 1;
-    }
-};
-
 /* ---- the kernel ---- */
 
 template <class T, int LAYOUT, int GATHER, int KIND>
@@ -251,8 +234,7 @@ __device__ __forceinline__ void make_rows(const grouped_rows &p, const product_m
     const int block = cluster_rank(), group = (int)threadIdx.x / GROUP - 1;
     ring r = {0, 0};
     results<T, KIND> out;
-    out.w.staged = m.results + group * STAGED;
-    out.w.waits = 0;
+    out.start(m, group);
     for_jobs(p.list, p.columns, [&](const job &j) {
         const int rows = rows_of_group(j, block, group), row = j.row + first_row_of(block, group);
         if (rows == 0) {
@@ -272,8 +254,7 @@ __device__ __forceinline__ void make_rows(const grouped_rows &p, const product_m
             out.turn(p, 1);
         out.finish(p, j, d, row, rows);
     });
-    for (int k = 0; k < 2; k++)
-        out.turn(p, k);
+    out.last(p);
     if (threadIdx.x % GROUP == 0)
         wait_for_stores();
 }
@@ -284,11 +265,13 @@ template <class LOAD, class MAKE>
 __device__ __forceinline__ void run_grouped(int loaders, const LOAD &load, const MAKE &make)
 {
     extern __shared__ char memory[];
-    __shared__ uint64_t full[STAGES], empty[STAGES];
+    __shared__ uint64_t barriers[2 * STAGES + GROUPS];
     const uint32_t tiles = (shared_address(memory) + 1023) & ~1023u;
-    const product_memory m = {shared_address(full), shared_address(empty), tiles,
-                              tiles + STAGES * STAGE};
+    const uint32_t full = shared_address(barriers);
+    const product_memory m = {full, full + 8 * STAGES, tiles, tiles + STAGES * STAGE};
     if (threadIdx.x == 0) {
+        for (int i = 0; i < GROUPS; i++)
+            init_barrier(came_barrier(m, i), 1);
         for (int i = 0; i < STAGES; i++) {
             init_barrier(m.full + 8 * i, loaders);
             init_barrier(m.empty + 8 * i, CLUSTER * GROUPS);
