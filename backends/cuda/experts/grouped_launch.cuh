@@ -4,25 +4,53 @@
 
 #include "grouped_weights.cuh"
 
-/* Matrices [experts, lines, width] of 16 bits, compact. */
+/* Matrices [experts, lines, width] of 16 bits, whose rows and which themselves are so many elements
+ * apart. */
 struct expert_matrices {
-    const void *data;
-    int64_t experts, lines, width;
+    void *data;
+    int64_t experts, lines, width, stride, step;
 };
 
-/* Tiles' boxes of such matrices as an operand b. */
-template <int LAYOUT> static bool map_matrices(CUtensorMap *map, int type, const expert_matrices &b)
+/* Of a tensor [experts, lines, width]. */
+static inline expert_matrices expert_matrices_of(const tg_tensor *t)
 {
-    const int64_t row = 2 * b.width, half = b.lines / 2;
-    if (LAYOUT == B_HALVES) {
-        const int64_t sizes[] = {b.width, 8, 2, b.experts * half / 4 - half / 8};
-        const int64_t strides[] = {row, half * row, 8 * row};
-        const int box[] = {TILE_K, 8, 2, SHARE / 16};
-        return half % 8 == 0 &&
-               cuda_make_tensor_map(map, type, (void *)b.data, sizes, strides, box);
-    }
-    return cuda_batch_tensor_map(map, type, b.data, b.experts, b.lines * row, b.lines, b.width, row,
-                                 LAYOUT == B_ACROSS_K ? TILE_K : SHARE);
+    const int64_t stride = stride_of(t);
+    const expert_matrices m = {data_of(t), t->shape[0], t->shape[1], t->shape[2], stride,
+                               t->shape[1] * stride};
+    return m;
+}
+
+/* The same of some of its lines, or of its columns, from `first` on. */
+static inline expert_matrices some_lines(expert_matrices m, int64_t first, int64_t count)
+{
+    m.data = (char *)m.data + 2 * first * m.stride;
+    m.lines = count;
+    return m;
+}
+
+static inline expert_matrices some_columns(expert_matrices m, int64_t first, int64_t count)
+{
+    m.data = (char *)m.data + 2 * first;
+    m.width = count;
+    return m;
+}
+
+static bool map_experts(CUtensorMap *map, int type, const expert_matrices &m, int box_lines)
+{
+    return cuda_batch_tensor_map(map, type, m.data, m.experts, 2 * m.step, m.lines, m.width,
+                                 2 * m.stride, box_lines);
+}
+
+/* Boxes of tiles of an operand b. */
+template <int LAYOUT> static bool map_b(CUtensorMap *map, int type, const expert_matrices &b)
+{
+    const int64_t row = 2 * b.stride, half = b.lines / 2;
+    if (LAYOUT != B_HALVES)
+        return map_experts(map, type, b, LAYOUT == B_ACROSS_K ? TILE_K : SHARE);
+    const int64_t sizes[] = {b.width, 8, 2, b.experts * half / 4 - half / 8};
+    const int64_t strides[] = {row, half * row, 8 * row};
+    const int box[] = {TILE_K, 8, 2, SHARE / 16};
+    return half % 8 == 0 && cuda_make_tensor_map(map, type, b.data, sizes, strides, box);
 }
 
 static bool map_out(out_rows *to, int type, void *data, int64_t rows, int64_t width, int64_t stride)
@@ -56,7 +84,7 @@ static bool launch_rows(const cuda_call &call, int type, grouped_rows &p, int64_
     p.per = (unsigned)a.per;
     if (LAYOUT == B_HALVES)
         p.columns = (int)ceil_div(p.half, TILE_N / 2);
-    return call.capability == 90 && map_matrices<LAYOUT>(&p.b, type, b) &&
+    return call.capability == 90 && map_b<LAYOUT>(&p.b, type, b) &&
            (GATHER || cuda_tensor_map(&p.a, type, a.data, a.rows, a.width, 2 * a.stride, ROWS)) &&
            launch_pairs(call, &known, rows_kernel<T, LAYOUT, GATHER, KIND>, jobs * p.columns, p);
 }
@@ -77,14 +105,15 @@ static bool launch_weights(const cuda_call &call, int type, const int64_t *offse
     p.b_from = (const char *)b.data;
     p.gather = a.gather;
     p.per = (unsigned)a.per;
+    p.most = (unsigned)(a.rows - 1);
+    p.slots = b.rows;
     p.stride = 2 * a.stride;
     p.b_stride = 2 * b.stride;
     p.bytes = (int)(2 * a.width);
     p.b_bytes = (int)(2 * b.width);
     return call.capability == 90 &&
            cuda_tensor_map(&p.b, type, b.data, b.rows, b.width, 2 * b.stride, TILE_K) &&
-           cuda_batch_tensor_map(&p.c, type, to.data, to.experts, 2 * to.lines * to.width, to.lines,
-                                 to.width, 2 * to.width, ROWS) &&
+           map_experts(&p.c, type, to, ROWS) &&
            launch_pairs(call, &known, weights_kernel<T, TURNED>,
                         (int64_t)p.experts * p.rows * p.columns, p);
 }

@@ -31,7 +31,7 @@ struct grouped_rows {
      * `bytes` */
     const char *from;
     const int64_t *gather; /* NULL: row i itself */
-    unsigned per;
+    unsigned per, most; /* no row behind `most` is read */
     int64_t stride;
     int bytes;
     out_rows c[3];
@@ -103,7 +103,7 @@ __device__ __forceinline__ void gather_rows(const grouped_rows &p, const product
         for (int i = 0; i < EACH; i++) {
             const int l = line + i * APART;
             const int at = j.row + min(j.rows - 1, first_row_of(block, l / ROWS) + l % ROWS);
-            rows[i] = p.gather ? (unsigned)p.gather[at] / p.per : (unsigned)at;
+            rows[i] = min(p.most, p.gather ? (unsigned)p.gather[at] / p.per : (unsigned)at);
         }
         for (int k = 0; k < p.steps; k++) {
             const uint32_t full = m.full + 8 * r.stage;

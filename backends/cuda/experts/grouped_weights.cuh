@@ -12,7 +12,8 @@ struct grouped_weights {
     int experts, rows, columns; /* pairs of tiles along a's columns, tiles along b's */
     const char *from, *b_from;  /* rows `stride` bytes apart, of `bytes` */
     const int64_t *gather;      /* NULL: row i itself */
-    unsigned per;
+    unsigned per, most; /* no row behind `most` is read */
+    int64_t slots;      /* b's rows */
     int64_t stride, b_stride;
     int bytes, b_bytes;
 };
@@ -34,7 +35,8 @@ __device__ __forceinline__ void for_weight_jobs(const grouped_weights &p, const 
     const int clusters = (int)gridDim.x / CLUSTER, tiles = p.rows * p.columns;
     for (int t = (int)blockIdx.x / CLUSTER; t < p.experts * tiles; t += clusters) {
         const int e = t / tiles, at = t % tiles;
-        const int first = (int)p.offset[e], end = (int)p.offset[e + 1];
+        const int first = (int)min(p.slots, max((int64_t)0, p.offset[e]));
+        const int end = (int)min(p.slots, p.offset[e + 1]);
         each(weight_job{e, at % p.rows, at / p.rows, first, max(first, end)});
     }
 }
@@ -90,7 +92,7 @@ __device__ __forceinline__ void gather_steps(const grouped_weights &p, const pro
             }
             load_panels<TILE_M / 64>(m.a(r.stage), x, p.bytes, left, [&](int i, int) {
                 const unsigned at = p.gather ? (unsigned)next[i] / p.per : (unsigned)next[i];
-                return p.from + at * p.stride;
+                return p.from + min(p.most, at) * p.stride;
             });
             /* the last rows, behind which those of the next expert are */
             if (left < TILE_K)
