@@ -20,8 +20,8 @@ static bool has_chunks(const tg_tensor *t)
 static moe_sizes sizes_of(const tg_tensor *x, const tg_tensor *down, const tg_tensor *weights)
 {
     const int64_t tokens = x->shape[0], top_k = weights->shape[1];
-    const moe_sizes s = {tokens, x->shape[1], down->shape[2], down->shape[0], top_k,
-                         tokens * top_k};
+    const moe_sizes s = {tokens,         x->shape[1], down->shape[2],
+                         down->shape[0], top_k,       tokens * top_k};
     return s;
 }
 
@@ -71,8 +71,7 @@ template <class T>
 static tg_status forward(const cuda_call &call, const tg_fused_moe_forward_args *a)
 {
     const moe_sizes s = sizes_of(a->x, a->down, a->weights);
-    moe_scratch room = {
-        (char *)cuda_host->device_workspace(call.ctx, (size_t)bytes_of_forward(s))};
+    moe_scratch room = {(char *)cuda_host->device_workspace(call.ctx, (size_t)bytes_of_forward(s))};
     if (!room.at)
         return TG_ENOMEM;
     moe_forward f = {};

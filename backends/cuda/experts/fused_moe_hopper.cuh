@@ -9,7 +9,7 @@
 #include "moe_route.cuh"
 #include "moe_sums.cuh"
 
-enum { REST_THREADS = 256, FORWARD_COLUMNS = 1024 /* of the results of slots, at a time */ };
+enum { FORWARD_COLUMNS = 1024 /* of the results of slots, at a time */ };
 
 struct moe_sizes {
     int64_t tokens, hidden, inner, experts, top_k, slots;
@@ -38,23 +38,13 @@ static inline gathered_rows rows_in_order(const void *data, int64_t rows, int64_
     return r;
 }
 
-/* Rows from *first on become 0. */
-template <class T>
-__global__ void __launch_bounds__(REST_THREADS)
-    rest_kernel(const row_span to, const int64_t *first, int64_t rows, int64_t width)
-{
-    for (int64_t r = *first + blockIdx.x; r < rows; r += gridDim.x)
-        for (int64_t j = (int64_t)threadIdx.x * V<T>; j < width; j += REST_THREADS * V<T>)
-            store(to.row<T>(r) + j, width - j, make_uint4(0, 0, 0, 0));
-}
-
 /* dweights of slot s = the sum of its place's scores, 0 without an expert. */
 template <class T>
-__global__ void __launch_bounds__(REST_THREADS)
+__global__ void __launch_bounds__(SUM_THREADS)
     weight_gradients_kernel(const float *scores, int columns, const int64_t *place,
                             const int64_t *end, int64_t slots, const vector_span dweights)
 {
-    const int64_t s = (int64_t)blockIdx.x * REST_THREADS + threadIdx.x;
+    const int64_t s = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x;
     if (s >= slots)
         return;
     const int64_t at = place[s];
@@ -90,8 +80,8 @@ static void add_up(const cuda_call &call, const moe_sizes &s, const void *rows, 
 {
     y.data += 2 * first;
     addend.data += addend.data ? 2 * first : 0;
-    const sum_problem p = {{(char *)rows, 2 * count}, addend,  y,     place, weights,
-                           s.tokens,                  s.top_k, count, end};
+    const sum_problem p = {
+        {(char *)rows, 2 * count}, addend, y, place, weights, s.tokens, s.top_k, count, end};
     launch_sums<whole<T>>(call, p, range_of(call, "place", s.slots));
 }
 
@@ -117,9 +107,7 @@ static bool run_forward(const cuda_call &call, int type, const moe_forward &f, m
         !map_out(&p.c[2], type, act, s.slots, s.inner, s.inner) ||
         !launch_rows<T, B_HALVES, 1, GATES>(call, type, p, jobs, f.x, f.gate_up))
         return false;
-    if (pre)
-        rest_kernel<whole<T>><<<call.processors, REST_THREADS, 0, call.stream>>>(f.pre, end, s.slots,
-                                                                              2 * s.inner);
+    launch_rest<whole<T>>(call, f.pre, end, s.slots, 2 * s.inner);
     for (int64_t first = 0; first < s.hidden; first += wide) {
         const int64_t count = min_of(wide, s.hidden - first);
         grouped_rows q = {};
@@ -198,7 +186,7 @@ static bool run_backward(const cuda_call &call, int type, const moe_backward &b,
         return false;
     if (b.dweights.data)
         weight_gradients_kernel<T>
-            <<<(unsigned)ceil_div(s.slots, REST_THREADS), REST_THREADS, 0, call.stream>>>(
+            <<<(unsigned)ceil_div(s.slots, SUM_THREADS), SUM_THREADS, 0, call.stream>>>(
                 scores, (int)columns, b.place, b.offset + s.experts, s.slots, b.dweights);
     const gathered_rows dpres = rows_in_order(dpre, s.slots, 2 * s.inner, 2 * s.inner);
     if (b.ddown.data &&

@@ -4,12 +4,14 @@
 #define CUDA_GROUPED_JOBS_CUH
 
 #include "products/gemm_wgmma.cuh"
+#include "rows/indices.cuh"
 
 enum {
     TOGETHER = 8,        /* pairs of tiles of an expert that are worked on at the same time */
     JOB_THREADS = 1024,  /* of the block that makes the list */
     MOST_EXPERTS = 8192, /* whose counts are in shared memory */
-    ROWS = 64            /* of a group of threads */
+    REST_THREADS = 256,
+    ROWS = 64 /* of a group of threads */
 };
 
 /* The list: how many pairs there are, in x of its first entry, and behind that an entry for each:
@@ -17,15 +19,15 @@ enum {
  * Experts in their order, each expert's rows in pairs of PAIR, the last of fewer rows. */
 typedef const int4 *job_list;
 
-/* The most pairs, in entries of the list. */
-static inline int64_t most_jobs(int64_t rows, int64_t experts)
+/* The most pairs, in entries of the list. `pair`: rows of one. */
+static inline int64_t most_jobs(int64_t rows, int64_t experts, int64_t pair = PAIR)
 {
-    return rows / PAIR + min_of(rows, experts);
+    return rows / pair + min_of(rows, experts);
 }
 
-static inline int64_t bytes_of_jobs(int64_t rows, int64_t experts)
+static inline int64_t bytes_of_jobs(int64_t rows, int64_t experts, int64_t pair = PAIR)
 {
-    return (1 + most_jobs(rows, experts)) * (int64_t)sizeof(int4);
+    return (1 + most_jobs(rows, experts, pair)) * (int64_t)sizeof(int4);
 }
 
 /* Rows `row` to row + rows of an expert and a tile's column of the result. */
@@ -58,7 +60,7 @@ static __device__ __forceinline__ int sum_before(int v, int *all)
 
 /* One block. Offsets that are not in order count as no rows. */
 static __global__ void __launch_bounds__(JOB_THREADS)
-    jobs_kernel(const int64_t *offset, int experts, int rows, int4 *list)
+    jobs_kernel(const int64_t *offset, int experts, int rows, int pair, int together, int4 *list)
 {
     extern __shared__ int firsts[];
     int pairs = 0;
@@ -66,7 +68,7 @@ static __global__ void __launch_bounds__(JOB_THREADS)
         const int e = e0 + (int)threadIdx.x;
         int own = 0, all;
         if (e < experts && offset[e] >= 0 && offset[e] < offset[e + 1] && offset[e + 1] <= rows)
-            own = (int)((offset[e + 1] - offset[e] + PAIR - 1) / PAIR);
+            own = (int)((offset[e + 1] - offset[e] + pair - 1) / pair);
         const int first = pairs + sum_before(own, &all);
         if (e < experts)
             firsts[e] = first;
@@ -80,18 +82,77 @@ static __global__ void __launch_bounds__(JOB_THREADS)
     for (int e = (int)threadIdx.x / 32; e < experts; e += JOB_THREADS / 32) {
         const int first = firsts[e], count = firsts[e + 1] - first;
         for (int i = (int)threadIdx.x % 32; i < count; i += 32) {
-            const int head = i / TOGETHER * TOGETHER;
+            const int head = i / together * together;
             list[1 + first + i] =
-                make_int4(e, first + head, (int)offset[e] + head * PAIR, (int)offset[e + 1]);
+                make_int4(e, first + head, (int)offset[e] + head * pair, (int)offset[e + 1]);
         }
     }
 }
 
 static inline void launch_jobs(cudaStream_t stream, const int64_t *offset, int experts, int rows,
-                               int4 *list)
+                               int4 *list, int pair = PAIR, int together = TOGETHER)
 {
     jobs_kernel<<<1, JOB_THREADS, (experts + 1) * sizeof(int), stream>>>(offset, experts, rows,
-                                                                         list);
+                                                                         pair, together, list);
+}
+
+/* Rows from *first on become 0. */
+template <class T>
+__global__ void __launch_bounds__(REST_THREADS)
+    rest_kernel(const row_span to, const int64_t *first, int64_t rows, int64_t width)
+{
+    for (int64_t r = max((int64_t)0, *first) + blockIdx.x; r < rows; r += gridDim.x)
+        for (int64_t j = (int64_t)threadIdx.x * V<T>; j < width; j += REST_THREADS * V<T>)
+            store(to.row<T>(r) + j, width - j, make_uint4(0, 0, 0, 0));
+}
+
+template <class T>
+static void launch_rest(const cuda_call &call, const row_span &to, const int64_t *first,
+                        int64_t rows, int64_t width)
+{
+    if (to.data && rows > 0 && width > 0)
+        rest_kernel<T><<<call.processors, REST_THREADS, 0, call.stream>>>(to, first, rows, width);
+}
+
+/* Numbers up to *count are told of where they are out of range; so are offsets, [experts + 1], that
+ * do not ascend. */
+static __global__ void __launch_bounds__(REST_THREADS)
+    check_kernel(const int64_t *numbers, const int64_t *count, int64_t most,
+                 const index_range range)
+{
+    const int64_t end = min(most, *count);
+    for (int64_t i = (int64_t)blockIdx.x * REST_THREADS + threadIdx.x; i < end;
+         i += (int64_t)gridDim.x * REST_THREADS)
+        range.holds(i, numbers[i], true);
+}
+
+static __global__ void __launch_bounds__(REST_THREADS)
+    check_offsets_kernel(const int64_t *offset, int64_t experts, const index_range range)
+{
+    for (int64_t e = threadIdx.x; e <= experts; e += REST_THREADS) {
+        const int64_t at = offset[e];
+        index_range own = range;
+        if (e > 0 && at < offset[e - 1])
+            own.count = at; /* it is below the one before */
+        own.holds(e, e == 0 && at != 0 ? -1 : at, true);
+    }
+}
+
+static inline void check_offsets(const cuda_call &call, const int64_t *offset, int64_t experts,
+                                 int64_t rows)
+{
+    check_offsets_kernel<<<1, REST_THREADS, 0, call.stream>>>(offset, experts,
+                                                              range_of(call, "offset", rows + 1));
+}
+
+/* `end`: how many of at most so many numbers are looked at. */
+static inline void check_numbers(const cuda_call &call, const char *argument,
+                                 const int64_t *numbers, const int64_t *end, int64_t most,
+                                 int64_t count)
+{
+    if (most > 0)
+        check_kernel<<<call.processors, REST_THREADS, 0, call.stream>>>(
+            numbers, end, most, range_of(call, argument, count));
 }
 
 /* each(job): those of this block's cluster, of `columns` tiles side by side. */

@@ -15,8 +15,8 @@ struct expert_matrices {
 static inline expert_matrices expert_matrices_of(const tg_tensor *t)
 {
     const int64_t stride = stride_of(t);
-    const expert_matrices m = {data_of(t), t->shape[0], t->shape[1], t->shape[2], stride,
-                               t->shape[1] * stride};
+    const expert_matrices m = {data_of(t),  t->shape[0], t->shape[1],
+                               t->shape[2], stride,      t->shape[1] * stride};
     return m;
 }
 

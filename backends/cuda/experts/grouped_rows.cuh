@@ -31,7 +31,7 @@ struct grouped_rows {
      * `bytes` */
     const char *from;
     const int64_t *gather; /* NULL: row i itself */
-    unsigned per, most; /* no row behind `most` is read */
+    unsigned per, most;    /* no row behind `most` is read */
     int64_t stride;
     int bytes;
     out_rows c[3];

@@ -12,8 +12,8 @@ struct grouped_weights {
     int experts, rows, columns; /* pairs of tiles along a's columns, tiles along b's */
     const char *from, *b_from;  /* rows `stride` bytes apart, of `bytes` */
     const int64_t *gather;      /* NULL: row i itself */
-    unsigned per, most; /* no row behind `most` is read */
-    int64_t slots;      /* b's rows */
+    unsigned per, most;         /* no row behind `most` is read */
+    int64_t slots;              /* b's rows */
     int64_t stride, b_stride;
     int bytes, b_bytes;
 };

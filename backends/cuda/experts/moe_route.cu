@@ -169,7 +169,7 @@ tg_status cuda_route(const cuda_call &call, const route_problem &p, void *scratc
 {
     const int stretches = (int)stretches_of(p.slots);
     int *const totals = (int *)scratch, *const counts = totals + p.experts;
-    const int warps = (int)min_of(MOST_WARPS, COUNTERS / p.experts);
+    const int warps = (int)min_of(MOST_WARPS, p.experts > 0 ? COUNTERS / p.experts : 1);
     if (warps < 1 || p.slots > INT32_MAX / 2)
         return TG_EUNSUPPORTED;
     const size_t shared = (size_t)(warps * p.experts) * sizeof(int);
@@ -177,8 +177,9 @@ tg_status cuda_route(const cuda_call &call, const route_problem &p, void *scratc
     const index_range range = range_of(call, "index", (int64_t)p.experts + 1);
     if (grid > 0)
         route_count<<<grid, 32 * warps, shared, call.stream>>>(p, counts, stretches, range);
-    route_add<<<(unsigned)p.experts, SCAN_THREADS, 0, call.stream>>>(counts, totals, stretches,
-                                                                     p.experts);
+    if (p.experts > 0)
+        route_add<<<(unsigned)p.experts, SCAN_THREADS, 0, call.stream>>>(counts, totals, stretches,
+                                                                         p.experts);
     route_offsets<<<1, SCAN_THREADS, 0, call.stream>>>(p, totals);
     if (grid > 0)
         route_place<<<grid, 32 * warps, shared, call.stream>>>(p, counts, stretches, range);
