@@ -1,6 +1,7 @@
 /* backend.c - the backend describes itself. */
 #include "attention/flash_attention_cudnn.h"
 #include "attention/flash_attention_hopper.h"
+#include "experts/fused_moe.h"
 #include "host/card.h"
 #include "losses/fused_linear_cross_entropy.h"
 #include "products/gemm.h"
@@ -50,6 +51,14 @@ static const tg_impl impls[] = {
             cuda_flash_attention_cudnn_accepts, cuda_flash_attention_cudnn),
     TG_IMPL(flash_attention_backward, "sm90", 0, TG_TAKES_BF16 | TG_TAKES_F16,
             cuda_flash_attention_backward_sm90_accepts, cuda_flash_attention_backward_sm90),
+    TG_IMPL(fused_moe_forward, "sm90", 0, TG_TAKES_BF16 | TG_TAKES_F16,
+            cuda_fused_moe_forward_sm90_accepts, cuda_fused_moe_forward_sm90),
+    TG_IMPL(fused_moe_backward, "sm90", 0, TG_TAKES_BF16 | TG_TAKES_F16,
+            cuda_fused_moe_backward_sm90_accepts, cuda_fused_moe_backward_sm90),
+    TG_IMPL(grouped_gemm_forward, "sm90", 0, TG_TAKES_BF16 | TG_TAKES_F16,
+            cuda_grouped_gemm_forward_sm90_accepts, cuda_grouped_gemm_forward_sm90),
+    TG_IMPL(grouped_gemm_backward, "sm90", 0, TG_TAKES_BF16 | TG_TAKES_F16,
+            cuda_grouped_gemm_backward_sm90_accepts, cuda_grouped_gemm_backward_sm90),
     TG_IMPL(fused_linear_cross_entropy_forward, "wgmma", 0, TG_TAKES_BF16,
             cuda_fused_linear_cross_entropy_forward_accepts,
             cuda_fused_linear_cross_entropy_forward),

@@ -181,6 +181,8 @@ static bool run_backward(const cuda_call &call, int type, const moe_backward &b,
     int4 *const list = room.take<int4>(bytes_of_jobs(s.slots, s.experts));
     float *const scores = room.take<float>(4 * s.slots * columns);
     T *const dpre = room.take<T>(4 * s.slots * s.inner), *const act = (T *)room.at;
+    check_offsets(call, b.offset, s.experts, s.slots);
+    check_numbers(call, "slot", b.slot, b.offset + s.experts, s.slots, s.slots);
     launch_jobs(call.stream, b.offset, (int)s.experts, (int)s.slots, list);
     if (!run_gate_gradients(call, type, b, list, dpre, act, scores))
         return false;

@@ -82,12 +82,18 @@ template <class T> struct results<T, GATE_GRADIENTS> {
         column = j.column * TILE_N;
 #pragma unroll
         for (int i = 0; i < 2; i++)
-            weight[i] = get<T>(p.weights, p.slot[row + min(own + 8 * i, rows - 1)]);
+            weight[i] = weight_of(p, p.slot[row + min(own + 8 * i, rows - 1)]);
+    }
+
+    __device__ __forceinline__ float weight_of(const grouped_rows &p, int64_t slot)
+    {
+        return get<T>(p.weights, min(p.rows - 1, max((int64_t)0, slot)));
     }
 
     __device__ __forceinline__ void turn(const grouped_rows &, int)
     {
     }
+
     __device__ __forceinline__ void last(const grouped_rows &)
     {
     }
