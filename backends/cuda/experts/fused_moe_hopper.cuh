@@ -9,7 +9,7 @@
 #include "moe_route.cuh"
 #include "moe_sums.cuh"
 
-enum { FORWARD_COLUMNS = 1024 /* of the results of slots, at a time */ };
+enum { FORWARD_COLUMNS = 1024 /* of the results of slots, at a time */, MANY_SLOTS = 32768 };
 
 struct moe_sizes {
     int64_t tokens, hidden, inner, experts, top_k, slots;
@@ -26,9 +26,11 @@ struct moe_scratch {
     }
 };
 
-static inline int64_t most_columns(int64_t hidden)
+/* More of them where there are few slots. */
+static inline int64_t most_columns(const moe_sizes &s)
 {
-    return min_of(hidden, FORWARD_COLUMNS);
+    const int64_t most = (int64_t)FORWARD_COLUMNS * (1 + MANY_SLOTS / s.slots);
+    return min_of(s.hidden, most);
 }
 
 static inline gathered_rows rows_in_order(const void *data, int64_t rows, int64_t width,
@@ -68,8 +70,7 @@ struct moe_forward {
 static inline int64_t bytes_of_forward(const moe_sizes &s)
 {
     return bytes_of_jobs(s.slots, s.experts) + (int64_t)cuda_route_bytes(s.slots, s.experts) +
-           2 * s.slots * (s.inner + most_columns(s.hidden)) + 8 * (2 * s.slots + s.experts + 1) +
-           8 * 256;
+           2 * s.slots * (s.inner + most_columns(s)) + 8 * (2 * s.slots + s.experts + 1) + 8 * 256;
 }
 
 /* y and addend from column `first` on, from rows of `count` columns. */
@@ -89,7 +90,7 @@ template <class T>
 static bool run_forward(const cuda_call &call, int type, const moe_forward &f, moe_scratch room)
 {
     const moe_sizes &s = f.s;
-    const int64_t jobs = most_jobs(s.slots, s.experts), wide = most_columns(s.hidden);
+    const int64_t jobs = most_jobs(s.slots, s.experts), wide = most_columns(s);
     int4 *const list = room.take<int4>(bytes_of_jobs(s.slots, s.experts));
     T *const act = room.take<T>(2 * s.slots * s.inner);
     T *const rows = room.take<T>(2 * s.slots * wide);
@@ -148,7 +149,8 @@ static inline int64_t bytes_of_backward(const moe_sizes &s)
 {
     const int64_t wide = backward_columns(s) > s.inner ? backward_columns(s) : s.inner;
     return bytes_of_jobs(s.slots, s.experts) + 2 * s.slots * (2 * s.inner + wide) +
-           4 * s.slots * score_columns(s) + 8 * 256;
+           4 * s.slots * score_columns(s) + bytes_of_weights(s.experts, s.hidden, 2 * s.inner) +
+           8 * 256;
 }
 
 template <class T>
@@ -180,6 +182,7 @@ static bool run_backward(const cuda_call &call, int type, const moe_backward &b,
     const int64_t columns = score_columns(s), wide = backward_columns(s);
     int4 *const list = room.take<int4>(bytes_of_jobs(s.slots, s.experts));
     float *const scores = room.take<float>(4 * s.slots * columns);
+    char *const pieces = room.take<char>(bytes_of_weights(s.experts, s.hidden, 2 * s.inner));
     T *const dpre = room.take<T>(4 * s.slots * s.inner), *const act = (T *)room.at;
     check_offsets(call, b.offset, s.experts, s.slots);
     check_numbers(call, "slot", b.slot, b.offset + s.experts, s.slots, s.slots);
@@ -193,9 +196,10 @@ static bool run_backward(const cuda_call &call, int type, const moe_backward &b,
     const gathered_rows dpres = rows_in_order(dpre, s.slots, 2 * s.inner, 2 * s.inner);
     if (b.ddown.data &&
         !launch_weights<T, 0>(call, type, b.offset, b.dy,
-                              rows_in_order(act, s.slots, s.inner, s.inner), b.ddown))
+                              rows_in_order(act, s.slots, s.inner, s.inner), b.ddown, pieces))
         return false;
-    if (b.dgate_up.data && !launch_weights<T, 1>(call, type, b.offset, b.x, dpres, b.dgate_up))
+    if (b.dgate_up.data &&
+        !launch_weights<T, 1>(call, type, b.offset, b.x, dpres, b.dgate_up, pieces))
         return false;
     for (int64_t first = 0; b.dx.data && first < s.hidden; first += wide) {
         const int64_t count = min_of(wide, s.hidden - first);

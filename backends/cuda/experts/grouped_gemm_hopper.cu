@@ -119,8 +119,12 @@ static tg_status backward(const cuda_call &call, const tg_grouped_gemm_backward_
         status = rows_product<T>(call, dc, args->b, !args->transposed, args->offset, args->da);
     if (status == TG_OK && args->db) {
         const expert_matrices db = expert_matrices_of(args->db);
-        if (!(args->transposed ? launch_weights<T, 0>(call, type, offset, a, dc, db)
-                               : launch_weights<T, 1>(call, type, offset, a, dc, db)))
+        char *const room = (char *)cuda_host->device_workspace(
+            call.ctx, (size_t)bytes_of_weights(db.experts, a.width, dc.width));
+        if (!room)
+            return TG_ENOMEM;
+        if (!(args->transposed ? launch_weights<T, 0>(call, type, offset, a, dc, db, room)
+                               : launch_weights<T, 1>(call, type, offset, a, dc, db, room)))
             status = TG_EUNSUPPORTED;
     }
     if (status == TG_OK && args->dbias)

@@ -89,16 +89,46 @@ static bool launch_rows(const cuda_call &call, int type, grouped_rows &p, int64_
            launch_pairs(call, &known, rows_kernel<T, LAYOUT, GATHER, KIND>, jobs * p.columns, p);
 }
 
-/* to: [experts, a's columns, b's columns], or TURNED with these exchanged. */
+/* Scratch memory of launch_weights(): for matrices of `lines` by `width`. */
+struct weights_scratch {
+    int4 *list;
+    int *turns;
+    float *sums;
+};
+
+static inline int64_t turns_of(int64_t lines, int64_t width)
+{
+    return ceil_div(lines, PAIR) * (PAIR / 64) * ceil_div(width, TILE_N);
+}
+
+static inline int64_t bytes_of_weights(int64_t experts, int64_t lines, int64_t width)
+{
+    return bytes_of_pieces(experts) + 4 * turns_of(lines, width) + 4 * lines * width + 3 * 256;
+}
+
+static weights_scratch weights_room(char *at, int64_t experts, int64_t lines, int64_t width)
+{
+    weights_scratch w;
+    w.list = (int4 *)at;
+    at += (bytes_of_pieces(experts) + 255) / 256 * 256;
+    w.turns = (int *)at;
+    at += (4 * turns_of(lines, width) + 255) / 256 * 256;
+    w.sums = (float *)at;
+    return w;
+}
+
+/* to: [experts, a's columns, b's columns], or TURNED with these exchanged. room:
+ * bytes_of_weights(experts, a's columns, b's columns). */
 template <class T, int TURNED>
 static bool launch_weights(const cuda_call &call, int type, const int64_t *offset,
                            const gathered_rows &a, const gathered_rows &b,
-                           const expert_matrices &to)
+                           const expert_matrices &to, char *room)
 {
     static int known;
+    const weights_scratch w = weights_room(room, to.experts, a.width, b.width);
     grouped_weights p = {};
-    p.offset = offset;
-    p.experts = (int)to.experts;
+    p.list = w.list;
+    p.turns = w.turns;
     p.rows = (int)ceil_div(a.width, PAIR);
     p.columns = (int)ceil_div(b.width, TILE_N);
     p.from = (const char *)a.data;
@@ -106,16 +136,24 @@ static bool launch_weights(const cuda_call &call, int type, const int64_t *offse
     p.gather = a.gather;
     p.per = (unsigned)a.per;
     p.most = (unsigned)(a.rows - 1);
-    p.slots = b.rows;
     p.stride = 2 * a.stride;
     p.b_stride = 2 * b.stride;
     p.bytes = (int)(2 * a.width);
     p.b_bytes = (int)(2 * b.width);
-    return call.capability == 90 &&
-           cuda_tensor_map(&p.b, type, b.data, b.rows, b.width, 2 * b.stride, TILE_K) &&
-           map_experts(&p.c, type, to, ROWS) &&
-           launch_pairs(call, &known, weights_kernel<T, TURNED>,
-                        (int64_t)p.experts * p.rows * p.columns, p);
+    pieces_kernel<<<1, JOB_THREADS, 0, call.stream>>>(offset, (int)to.experts, (int)b.rows,
+                                                      (int)piece_rows(b.rows), w.list, w.turns,
+                                                      (int)turns_of(a.width, b.width));
+    const int64_t pieces = to.experts + PIECES;
+    if (call.capability != 90 ||
+        !cuda_tensor_map(&p.b, type, b.data, b.rows, b.width, 2 * b.stride, TILE_K) ||
+        !cuda_tensor_map(&p.sums, TG_F32, w.sums, a.width, b.width, 4 * b.width, ROWS) ||
+        !map_experts(&p.c, type, to, ROWS) ||
+        !launch_pairs(call, &known, weights_kernel<T, TURNED>, pieces * p.rows * p.columns, p))
+        return false;
+    const dim3 grid((unsigned)ceil_div(b.width, TURN_ROWS), (unsigned)ceil_div(a.width, TURN_ROWS));
+    round_kernel<T, TURNED><<<grid, TURN_ROWS * TURN_ROWS, 0, call.stream>>>(
+        w.list, w.sums, (int)a.width, (int)b.width, (char *)to.data, to.stride, to.step);
+    return true;
 }
 
 #endif

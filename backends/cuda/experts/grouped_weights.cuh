@@ -4,25 +4,27 @@
 #ifndef CUDA_GROUPED_WEIGHTS_CUH
 #define CUDA_GROUPED_WEIGHTS_CUH
 
+#include "grouped_pieces.cuh"
 #include "grouped_rows.cuh"
 
 struct grouped_weights {
-    CUtensorMap b, c;
-    const int64_t *offset;
-    int experts, rows, columns; /* pairs of tiles along a's columns, tiles along b's */
-    const char *from, *b_from;  /* rows `stride` bytes apart, of `bytes` */
-    const int64_t *gather;      /* NULL: row i itself */
-    unsigned per, most;         /* no row behind `most` is read */
-    int64_t slots;              /* b's rows */
+    CUtensorMap b, c, sums; /* sums: in f32, of the expert that has several pieces */
+    piece_list list;
+    int *turns;        /* for each group's rows of a tile: the piece that adds its sums next */
+    int rows, columns; /* pairs of tiles along a's columns, tiles along b's */
+    const char *from, *b_from; /* rows `stride` bytes apart, of `bytes` */
+    const int64_t *gather;     /* NULL: row i itself */
+    unsigned per, most;        /* no row behind `most` is read */
+    int64_t slots;             /* b's rows */
     int64_t stride, b_stride;
     int bytes, b_bytes;
 };
 
 #if HAS_WGMMA
 
-/* Tile `row`, `column` of an expert's matrix, from rows `first` to `end`. */
+/* Tile `row`, `column` of an expert's matrix, from rows `first` to `end`; turn: of the piece. */
 struct weight_job {
-    int expert, row, column, first, end;
+    int expert, row, column, first, end, turn;
     __device__ __forceinline__ int steps() const
     {
         return (end - first + TILE_K - 1) / TILE_K;
@@ -33,11 +35,11 @@ template <class EACH>
 __device__ __forceinline__ void for_weight_jobs(const grouped_weights &p, const EACH &each)
 {
     const int clusters = (int)gridDim.x / CLUSTER, tiles = p.rows * p.columns;
-    for (int t = (int)blockIdx.x / CLUSTER; t < p.experts * tiles; t += clusters) {
-        const int e = t / tiles, at = t % tiles;
-        const int first = (int)min(p.slots, max((int64_t)0, p.offset[e]));
-        const int end = (int)min(p.slots, p.offset[e + 1]);
-        each(weight_job{e, at % p.rows, at / p.rows, first, max(first, end)});
+    const int end = p.list[0].x * tiles;
+    for (int t = (int)blockIdx.x / CLUSTER; t < end; t += clusters) {
+        const int4 piece = p.list[1 + t / tiles];
+        const int at = t % tiles;
+        each(weight_job{piece.x, at % p.rows, at / p.rows, piece.y, piece.z, piece.w});
     }
 }
 
@@ -123,6 +125,43 @@ __device__ __forceinline__ void send_weights(const grouped_weights &p, const uin
               });
 }
 
+/* The sums of a piece go to those of the pieces before it, when these are there. */
+__device__ __forceinline__ void add_piece(const grouped_weights &p, const weight_job &j,
+                                          const float (&d)[128], int row, uint32_t staged)
+{
+    enum { COLUMNS = STAGED / 64 / 4, LINE = LINE_BYTES / 4 };
+    const int tile = j.column * p.rows * PAIR / 64 + row / 64;
+    const bool first = threadIdx.x % GROUP == 0;
+    if (first) {
+        int turn;
+        do
+            asm volatile("ld.acquire.gpu.global.s32 %0, [%1];"
+                         : "=r"(turn)
+                         : "l"(p.turns + tile)
+                         : "memory");
+        while (turn != j.turn);
+    }
+#pragma unroll
+    for (int i = 0; i < TILE_N / COLUMNS; i++)
+        send_part([&] { stage_part(d + 128 / (TILE_N / COLUMNS) * i, staged); },
+                  [&] {
+#pragma unroll
+                      for (int l = 0; l < COLUMNS / LINE; l++) {
+                          const int column = j.column * TILE_N + i * COLUMNS + l * LINE;
+                          if (j.turn == 0)
+                              store_tile(&p.sums, column, row, staged + l * BLOCK);
+                          else
+                              add_tile(&p.sums, column, row, staged + l * BLOCK);
+                      }
+                  });
+    if (first) {
+        wait_for_stores();
+        __threadfence();
+        asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(p.turns + tile), "r"(j.turn + 1)
+                     : "memory");
+    }
+}
+
 template <class T, int TURNED>
 __device__ __forceinline__ void make_weights(const grouped_weights &p, const product_memory &m)
 {
@@ -151,6 +190,10 @@ __device__ __forceinline__ void make_weights(const grouped_weights &p, const pro
         }
         for (int k = steps; k < 2; k++)
             turn(k);
+        if (j.turn >= 0) {
+            add_piece(p, j, d, (j.row * CLUSTER + block) * TILE_M + 64 * group, staged);
+            return;
+        }
 #pragma unroll
         for (int i = 0; i < 64; i++)
             pairs[i] = narrow_pair<T>(d[2 * i], d[2 * i + 1]);
