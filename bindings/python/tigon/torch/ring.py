@@ -81,7 +81,7 @@ def _merge(y, lse, rows, part, part_lse):
     before = lse[:, :, rows]
     both = torch.logaddexp(before, part_lse)
     weights = [torch.where(both == -torch.inf, 0, torch.exp(x - both)).transpose(1, 2).unsqueeze(-1) for x in (before, part_lse)]
-    y[:, rows] = y[:, rows] * weights[0] + part * weights[1]
+    y[:, rows].mul_(weights[0]).addcmul_(part, weights[1])
     lse[:, :, rows] = both
 
 
@@ -89,14 +89,19 @@ class _RingAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, sinks, group, causal, window, options):
         ring, chunk = _Neighbours(group), q.shape[1] // 2
-        y = q.new_zeros(*q.shape[:3], v.shape[3], dtype=torch.float32)
-        lse = q.new_full((q.shape[0], q.shape[2], q.shape[1]), -torch.inf, dtype=torch.float32)
+        y = lse = None
         here = [k, v]
         for turn, source in enumerate(ring.sources()):
             come, under_way = ring.begin(here) if turn + 1 < ring.size else (None, ((),))
             for rows, keys, more, first in _blocks(ring.here, source, ring.size, chunk, causal, window):
                 part, part_lse = ops.flash_attention_forward(q[:, rows], here[0][:, keys], here[1][:, keys], sinks=sinks if first else None,
                                                              lse=True, **more, **options)
+                if y is None and rows is _ALL:
+                    y, lse = part.float(), part_lse
+                    continue
+                if y is None:
+                    y = q.new_zeros(*q.shape[:3], v.shape[3], dtype=torch.float32)
+                    lse = q.new_full((q.shape[0], q.shape[2], q.shape[1]), -torch.inf, dtype=torch.float32)
                 _merge(y, lse, rows, part, part_lse)
             ring.end(under_way)
             here = come
