@@ -24,8 +24,10 @@ static void check_memory(const options *o)
 {
     const double rows = (double)o->batch * (double)o->seq, width = (double)o->width;
     const double ff = (double)o->ff, layers = (double)o->layers;
-    const double activations = rows * (4 * (double)o->accumulate + layers * (8 * width + 4 * ff));
-    const double parameters = layers * width * (4 * width + 3 * ff) + 2 * (double)o->vocab * width;
+    const double inner = width + (double)o->heads * (double)o->head_dim;
+    const double activations =
+        rows * (4 * (double)o->accumulate + layers * (4 * width + 4 * inner + 4 * ff));
+    const double parameters = layers * width * (4 * inner + 3 * ff) + 2 * (double)o->vocab * width;
     if (8 * activations + 16 * parameters > 1e17)
         die("these sizes take more than %.0e bytes of memory: see --layers, --width, --ff, "
             "--batch, "
@@ -60,7 +62,9 @@ void options_check_course(const options *o)
     if (o->seq % (2 * o->ring) && o->ring > 1)
         die("--seq %lld is not a multiple of %lld: two chunks for each of --ring %lld",
             (long long)o->seq, (long long)(2 * o->ring), (long long)o->ring);
-    if (o->width % o->heads || (o->width / o->heads) % 2)
+    if (o->head_dim % 2)
+        die("--head-dim %lld is not an even number", (long long)o->head_dim);
+    if (!o->head_dim && (o->width % o->heads || (o->width / o->heads) % 2))
         die("--width %lld must be --heads %lld times an even number", (long long)o->width,
             (long long)o->heads);
     if (o->heads % o->kv_heads)

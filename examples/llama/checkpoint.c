@@ -42,6 +42,8 @@ static void write_config(const model *m)
 {
     const options *o = m->o;
     char path[4096], text[2048], rope[256] = "null";
+    static const char more[] = ",\n  \"use_sliding_window\": false";
+    const int qwen = o->qk_norm != 0;
     if (o->rope_factor > 0)
         snprintf(rope, sizeof(rope),
                  "{\"rope_type\": \"llama3\", \"factor\": %.17g, \"low_freq_factor\": %.17g, "
@@ -49,7 +51,7 @@ static void write_config(const model *m)
                  o->rope_factor, o->rope_low, o->rope_high, o->rope_window);
     const int n = snprintf(
         text, sizeof(text),
-        "{\n  \"architectures\": [\"LlamaForCausalLM\"],\n  \"model_type\": \"llama\",\n"
+        "{\n  \"architectures\": [\"%sForCausalLM\"],\n  \"model_type\": \"%s\",\n"
         "  \"hidden_size\": %lld,\n  \"intermediate_size\": %lld,\n"
         "  \"num_hidden_layers\": %lld,\n  \"num_attention_heads\": %lld,\n"
         "  \"num_key_value_heads\": %lld,\n  \"head_dim\": %lld,\n  \"vocab_size\": %lld,\n"
@@ -57,11 +59,11 @@ static void write_config(const model *m)
         "  \"rope_theta\": %.17g,\n  \"rope_scaling\": %s,\n  \"tie_word_embeddings\": %s,\n"
         "  \"hidden_act\": \"silu\",\n  \"attention_bias\": false,\n  \"mlp_bias\": false,\n"
         "  \"attention_dropout\": 0.0,\n  \"bos_token_id\": null,\n  \"eos_token_id\": null,\n"
-        "  \"pad_token_id\": null,\n  \"use_cache\": true,\n  \"torch_dtype\": \"%s\"\n}\n",
-        (long long)o->width, (long long)o->ff, (long long)o->layers, (long long)o->heads,
-        (long long)o->kv_heads, (long long)m->head_dim, (long long)o->vocab, (long long)o->seq,
-        o->eps, o->theta, rope, o->untied ? "false" : "true",
-        m->type == TG_F32 ? "float32" : "bfloat16");
+        "  \"pad_token_id\": null,\n  \"use_cache\": true,\n  \"torch_dtype\": \"%s\"%s\n}\n",
+        qwen ? "Qwen3" : "Llama", qwen ? "qwen3" : "llama", (long long)o->width, (long long)o->ff,
+        (long long)o->layers, (long long)o->heads, (long long)o->kv_heads, (long long)m->head_dim,
+        (long long)o->vocab, (long long)o->seq, o->eps, o->theta, rope,
+        o->untied ? "false" : "true", m->type == TG_F32 ? "float32" : "bfloat16", qwen ? more : "");
     path_in(path, sizeof(path), o->out, "config.json");
     new_file f;
     new_file_open(&f, path);
@@ -156,6 +158,7 @@ static void check_config(const char *folder, const options *o)
                  {"num_hidden_layers", o->layers},
                  {"num_attention_heads", o->heads},
                  {"num_key_value_heads", o->kv_heads},
+                 {"head_dim", options_head_dim(o)},
                  {"vocab_size", o->vocab}};
     char path[4096];
     path_in(path, sizeof(path), folder, "config.json");

@@ -199,7 +199,7 @@ static void check_all_there(object config)
 {
     char missing[256] = "";
     if (!get(config, "model_type"))
-        strcat(missing, ", model_type (expected llama)");
+        strcat(missing, ", model_type (expected llama or qwen3)");
     for (int i = 0; i < SIZES; i++)
         if (!get(config, sizes[i].key))
             strcat(strcat(missing, ", "), sizes[i].key);
@@ -224,12 +224,37 @@ static void expect_false(object config, const char *key)
 
 static void check_relations(object config, const options *o)
 {
-    if (o->width % o->heads || o->width / o->heads % 2)
+    if (!o->head_dim && (o->width % o->heads || o->width / o->heads % 2))
         refuse(config, "hidden_size", "num_attention_heads times an even number");
+    if (o->head_dim % 2)
+        refuse(config, "head_dim", "an even number");
     if (o->heads % o->kv_heads)
         refuse(config, "num_key_value_heads", "a divisor of num_attention_heads");
-    if (size(config, "head_dim", "width", o->width / o->heads) != o->width / o->heads)
-        refuse(config, "head_dim", "hidden_size over num_attention_heads");
+}
+
+/* What tells Qwen3 from Llama: queries and keys are normalised, and what is not said is other
+ * numbers. No layer has a window. */
+static void read_model_type(object config, options *o)
+{
+    const char *type = cJSON_GetStringValue(get(config, "model_type"));
+    if (get(config, "model_type") && (!type || (strcmp(type, "llama") && strcmp(type, "qwen3"))))
+        refuse(config, "model_type", "llama or qwen3");
+    o->qk_norm = type && !strcmp(type, "qwen3");
+    const cJSON *item;
+    cJSON_ArrayForEach(item,
+                       get(config, "layer_types")) if (!cJSON_IsString(item) ||
+                                                       strcmp(item->valuestring, "full_attention"))
+        refuse(config, "layer_types", "full_attention alone");
+    expect_false(config, "use_sliding_window");
+}
+
+/* 0, if it is as wide as the stream over the heads. */
+static int64_t read_head_dim(object config, const options *o)
+{
+    enum { QWEN3 = 128 };
+    const int64_t plain = o->width % o->heads ? 0 : o->width / o->heads,
+                  found = size(config, "head_dim", "head-dim", o->qk_norm ? QWEN3 : plain);
+    return found == plain ? 0 : found;
 }
 
 void load_options(const char *folder, options *o)
@@ -239,11 +264,12 @@ void load_options(const char *folder, options *o)
         die("%.40s...: the path is too long", folder);
     cJSON *json = json_read(path, 1);
     const object config = {json, path};
-    expect_text(config, "model_type", "llama", "llama");
+    read_model_type(config, o);
     check_all_there(config);
     for (int i = 0; i < SIZES; i++)
         *(int64_t *)((char *)o + sizes[i].at) = size(config, sizes[i].key, sizes[i].option, 0);
-    o->kv_heads = size(config, "num_key_value_heads", "kv-heads", o->heads);
+    o->kv_heads = size(config, "num_key_value_heads", "kv-heads", o->qk_norm ? 32 : o->heads);
+    o->head_dim = read_head_dim(config, o);
     o->eps = number(config, "rms_norm_eps", "eps", 1e-6);
     expect_text(config, "hidden_act", "silu", "swish");
     expect_false(config, "attention_bias");

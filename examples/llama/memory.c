@@ -32,7 +32,11 @@ static size_t place_kept(const model *m, layer *l, char *base)
         {&l->s1_data, stream},
         {&l->rstd1_data, rows * 4},
         {&l->qkv_data, rows * (size_t)m->qkv_width * el},
-        {&l->attended_data, stream},
+        {&l->attended_data, rows * (size_t)m->inner * el},
+        {&l->qs_data, o->qk_norm ? rows * (size_t)m->inner * el : 0},
+        {&l->ks_data, o->qk_norm ? rows * (size_t)(o->kv_heads * m->head_dim) * el : 0},
+        {&l->qrstd_data, o->qk_norm ? rows * (size_t)o->heads * 4 : 0},
+        {&l->krstd_data, o->qk_norm ? rows * (size_t)o->kv_heads * 4 : 0},
         {&l->lse_data, rows * (size_t)o->heads * 4},
         {&l->s2_data, stream},
         {&l->rstd2_data, rows * 4},
@@ -119,7 +123,7 @@ void model_place_activations(model *m, int training)
     place_layers(m, training);
     m->last_s1_data = take_activations(m->r, stream);
     m->last_rstd1_data = take_activations(m->r, rows * 4);
-    m->y_data = take_activations(m->r, stream);
+    m->y_data = take_activations(m->r, m->inner > o->width ? rows * (size_t)m->inner * el : stream);
     m->h_data = take_activations(m->r, rows * (size_t)o->ff * el);
     place_windows(m);
     m->results = take_exchanged(m->r, 2 * model_results_of(m) * sizeof(*m->results));

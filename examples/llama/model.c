@@ -74,6 +74,25 @@ static void init_rope(model *m)
     matrix(m, &m->sine, s, TG_F32, seq, half);
 }
 
+/* Queries and keys that are normalised lie apart from what they are made of. */
+static void bind_normed(model *m, layer *l, extent x, int64_t batch)
+{
+    const options *o = m->o;
+    const int64_t n = x.batch * x.count, dim = m->head_dim, el = (int64_t)tg_type_size(m->type);
+    const int64_t keys = o->kv_heads * dim;
+    array all; /* keys of the earlier positions and of these */
+    by_heads(&l->raw_q, &l->qkv, 0, batch, o->heads, dim);
+    by_heads(&l->raw_k, &l->qkv, m->inner, batch, o->kv_heads, dim);
+    matrix(m, &l->qs, l->qs_data, m->type, n, m->inner);
+    matrix(m, &l->ks, l->ks_data + x.first * keys * el, m->type, n, keys);
+    matrix(m, &all, l->ks_data, m->type, x.batch * (x.first + x.count), keys);
+    by_heads(&l->q, &l->qs, 0, batch, o->heads, dim);
+    by_heads(&l->new_k, &l->ks, 0, batch, o->kv_heads, dim);
+    by_heads(&l->k, &all, 0, batch, o->kv_heads, dim);
+    matrix(m, &l->qrstd, l->qrstd_data, TG_F32, n, o->heads);
+    matrix(m, &l->krstd, l->krstd_data, TG_F32, n, o->kv_heads);
+}
+
 static void bind_layer(model *m, layer *l, extent x)
 {
     const options *o = m->o;
@@ -87,7 +106,9 @@ static void bind_layer(model *m, layer *l, extent x)
     by_heads(&l->new_k, &l->qkv, k_at, batch, o->kv_heads, dim);
     by_heads(&l->k, &all, k_at, batch, o->kv_heads, dim);
     by_heads(&l->v, &all, v_at, batch, o->kv_heads, dim);
-    matrix(m, &l->attended, l->attended_data, m->type, n, o->width);
+    if (o->qk_norm)
+        bind_normed(m, l, x, batch);
+    matrix(m, &l->attended, l->attended_data, m->type, n, m->inner);
     by_heads(&l->attended4, &l->attended, 0, batch, o->heads, dim);
     array_set(m, &l->lse, l->lse_data, TG_F32, 3, (int64_t[]){batch, o->heads, n / batch});
     matrix(m, &l->s2, l->s2_data, m->type, n, o->width);
@@ -113,7 +134,8 @@ void model_bind(model *m, extent x)
     for (int64_t i = 0; i < o->layers; i++)
         bind_layer(m, &m->layers[i], x);
     matrix(m, &m->y, m->y_data, m->type, n, o->width);
-    by_heads(&m->y4, &m->y, 0, batch, o->heads, dim);
+    matrix(m, &m->dattended, m->y_data, m->type, n, m->inner);
+    by_heads(&m->y4, &m->dattended, 0, batch, o->heads, dim);
     matrix(m, &m->d, m->d_data, m->type, n, o->width);
     matrix(m, &m->e, m->e_data, m->type, n, o->width);
     matrix(m, &m->h, m->h_data, m->type, n, o->ff);
@@ -217,7 +239,8 @@ void model_open(model *m, run *r, const options *o, int training)
 {
     *m = (model){.r = r, .o = o};
     m->type = (tg_type)tg_type_by_name(o->type);
-    m->head_dim = o->width / o->heads;
+    m->head_dim = options_head_dim(o);
+    m->inner = o->heads * m->head_dim;
     m->qkv_width = (o->heads + 2 * o->kv_heads) * m->head_dim;
     m->rows = o->batch * o->seq / o->ring;
     const size_t layers = (size_t)o->layers;

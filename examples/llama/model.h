@@ -46,27 +46,32 @@ typedef struct extent {
 } extent;
 
 typedef struct layer {
-    weight wqkv;     /* [(heads + 2 kv_heads) head_dim, width] */
-    weight wo;       /* [width, width] */
-    weight wgate_up; /* [2 ff, width] */
-    weight wdown;    /* [width, ff] */
-    weight norm2;    /* [width] */
+    weight wqkv;         /* [(heads + 2 kv_heads) head_dim, width] */
+    weight wo;           /* [width, heads head_dim] */
+    weight wgate_up;     /* [2 ff, width] */
+    weight wdown;        /* [width, ff] */
+    weight norm2;        /* [width] */
+    weight qnorm, knorm; /* [head_dim], with --qk-norm */
     /* kept for backward */
-    array qkv, q, k, v;        /* q, k, v: views of qkv as [batch, seq, heads, head_dim] */
-    array new_k;               /* the positions of k that this pass computes */
-    array attended, attended4; /* [rows, width] and its view by heads */
-    array lse;                 /* [batch, heads, count] */
-    array s2, rstd2;           /* the stream before the feed-forward part */
-    array gate_up, gate, up;   /* gate, up: views of gate_up */
-    array normed1, normed2, h; /* what the parts read: normed streams; of wdown swiglu's output */
+    array qkv, q, k, v;         /* q, k, v: views of qkv as [batch, seq, heads, head_dim] */
+    array raw_q, raw_k;         /* with --qk-norm these views; q, k are then of */
+    array qs, ks, qrstd, krstd; /* [rows, heads head_dim], [rows, heads]; likewise of keys */
+    array new_k;                /* the positions of k that this pass computes */
+    array attended, attended4;  /* [rows, heads head_dim] and its view by heads */
+    array lse;                  /* [batch, heads, count] */
+    array s2, rstd2;            /* the stream before the feed-forward part */
+    array gate_up, gate, up;    /* gate, up: views of gate_up */
+    array normed1, normed2, h;  /* what the parts read: normed streams; of wdown swiglu's output */
     char *s1_data, *rstd1_data, *qkv_data, *attended_data, *lse_data, *s2_data, *rstd2_data,
-        *normed1_data, *normed2_data, *h_data, *gate_up_data;
+        *normed1_data, *normed2_data, *h_data, *gate_up_data, *qs_data, *ks_data, *qrstd_data,
+        *krstd_data;
 } layer;
 
 typedef struct model {
     run *r;
     const options *o;
     int64_t head_dim, qkv_width;
+    int64_t inner;  /* heads head_dim */
     int64_t rows;   /* batch * seq, of a ring its share: the room of every activation */
     int64_t first;  /* position of the bound rows */
     int64_t what;   /* they are */
@@ -97,7 +102,7 @@ typedef struct model {
 
     /* shared by all layers */
     array y, d, e;              /* [rows, width]: normed stream; gradients of the stream */
-    array y4;                   /* y by heads: gradient of the attended values */
+    array dattended, y4;        /* in y: gradient of the attended values, and by heads */
     array h;                    /* [rows, ff] */
     array dqkv, dq, dk, dv;     /* gradient of qkv, and its views */
     array cosine, sine;         /* [seq, head_dim / 2] */

@@ -16,28 +16,37 @@ static int is_part(part *p, const char *name, const model *m, const weight *w, i
     return 1;
 }
 
-/* The j-th of the nine parts of a layer. */
+/* How many parts a layer has; those with --qk-norm are the last ones. */
+static int layer_parts(const model *m)
+{
+    return m->o->qk_norm ? 11 : 9;
+}
+
 static int layer_part(const model *m, int64_t i, int j, part *p)
 {
     const options *o = m->o;
     const layer *l = &m->layers[i];
     const int64_t q = o->heads * m->head_dim, kv = o->kv_heads * m->head_dim;
     static const char kv_sizes[] = "num_key_value_heads heads of head_dim, hidden_size";
+    static const char q_sizes[] = "num_attention_heads heads of head_dim, hidden_size";
+    static const char o_sizes[] = "hidden_size, num_attention_heads heads of head_dim";
     static const char ff_sizes[] = "intermediate_size, hidden_size";
     const struct {
         const char *name;
         const weight *w;
         int64_t row, rows;
         const char *sizes;
-    } parts[9] = {{"input_layernorm", &m->norm1[i], 0, o->width, "hidden_size"},
-                  {"self_attn.q_proj", &l->wqkv, 0, q, "hidden_size, hidden_size"},
-                  {"self_attn.k_proj", &l->wqkv, q, kv, kv_sizes},
-                  {"self_attn.v_proj", &l->wqkv, q + kv, kv, kv_sizes},
-                  {"self_attn.o_proj", &l->wo, 0, o->width, "hidden_size, hidden_size"},
-                  {"post_attention_layernorm", &l->norm2, 0, o->width, "hidden_size"},
-                  {"mlp.gate_proj", &l->wgate_up, 0, o->ff, ff_sizes},
-                  {"mlp.up_proj", &l->wgate_up, o->ff, o->ff, ff_sizes},
-                  {"mlp.down_proj", &l->wdown, 0, o->width, "hidden_size, intermediate_size"}};
+    } parts[11] = {{"input_layernorm", &m->norm1[i], 0, o->width, "hidden_size"},
+                   {"self_attn.q_proj", &l->wqkv, 0, q, q_sizes},
+                   {"self_attn.k_proj", &l->wqkv, q, kv, kv_sizes},
+                   {"self_attn.v_proj", &l->wqkv, q + kv, kv, kv_sizes},
+                   {"self_attn.o_proj", &l->wo, 0, o->width, o_sizes},
+                   {"post_attention_layernorm", &l->norm2, 0, o->width, "hidden_size"},
+                   {"mlp.gate_proj", &l->wgate_up, 0, o->ff, ff_sizes},
+                   {"mlp.up_proj", &l->wgate_up, o->ff, o->ff, ff_sizes},
+                   {"mlp.down_proj", &l->wdown, 0, o->width, "hidden_size, intermediate_size"},
+                   {"self_attn.q_norm", &l->qnorm, 0, m->head_dim, "head_dim"},
+                   {"self_attn.k_norm", &l->knorm, 0, m->head_dim, "head_dim"}};
     char name[80];
     snprintf(name, sizeof(name), "model.layers.%d.%s.weight", (int)i, parts[j].name);
     return is_part(p, name, m, parts[j].w, parts[j].row, parts[j].rows, parts[j].sizes);
@@ -47,13 +56,14 @@ int model_part(const model *m, int i, part *p)
 {
     static const char table[] = "vocab_size, hidden_size";
     const options *o = m->o;
+    const int each = layer_parts(m), last = each * (int)o->layers + 1;
     if (i == 0)
         return is_part(p, "model.embed_tokens.weight", m, &m->embed, 0, o->vocab, table);
-    if (i <= 9 * o->layers)
-        return layer_part(m, (i - 1) / 9, (i - 1) % 9, p);
-    if (i == 9 * o->layers + 1)
+    if (i < last)
+        return layer_part(m, (i - 1) / each, (i - 1) % each, p);
+    if (i == last)
         return is_part(p, "model.norm.weight", m, &m->norm1[o->layers], 0, o->width, "hidden_size");
-    if (i == 9 * o->layers + 2 && o->untied)
+    if (i == last + 1 && o->untied)
         return is_part(p, "lm_head.weight", m, &m->head, 0, o->vocab, table);
     return 0;
 }

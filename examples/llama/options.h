@@ -20,6 +20,8 @@ typedef struct options {
     /* the model */
     const char *preset;
     int64_t layers, width, heads, kv_heads, ff, vocab, untied;
+    int64_t head_dim; /* 0: width / heads, see options_head_dim() */
+    int64_t qk_norm;  /* queries and keys are normalised, as in Qwen3 */
     double theta, eps;
     double rope_factor, rope_low, rope_high, rope_window; /* factor 0: frequencies are not scaled */
     const char *type; /* "f32" or "bf16": of parameters and activations */
@@ -43,6 +45,12 @@ typedef struct options {
     const char *device, *impl;
     int64_t threads;
 } options;
+
+/* Elements of a head. */
+static inline int64_t options_head_dim(const options *o)
+{
+    return o->head_dim ? o->head_dim : o->width / o->heads;
+}
 
 /* Options of a preset; leaves with a message if there is none of that name. */
 void options_preset(options *o, const char *preset);

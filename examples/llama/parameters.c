@@ -50,7 +50,7 @@ void model_place(model *m)
     for (int64_t i = 0; i < o->layers; i++) {
         layer *x = &m->layers[i];
         place(&l, &x->wqkv, m->qkv_width, o->width);
-        place(&l, &x->wo, o->width, o->width);
+        place(&l, &x->wo, o->width, m->inner);
         place(&l, &x->wgate_up, 2 * o->ff, o->width);
         place(&l, &x->wdown, o->width, o->ff);
     }
@@ -59,6 +59,10 @@ void model_place(model *m)
         place(&l, &m->norm1[i], 1, o->width);
     for (int64_t i = 0; i < o->layers; i++)
         place(&l, &m->layers[i].norm2, 1, o->width);
+    for (int64_t i = 0; o->qk_norm && i < o->layers; i++) {
+        place(&l, &m->layers[i].qnorm, 1, m->head_dim);
+        place(&l, &m->layers[i].knorm, 1, m->head_dim);
+    }
     m->count = l.at;
 }
 

@@ -80,6 +80,23 @@ static void place_rows(model *m)
          .y = &m->row_sine.t);
 }
 
+/* With --qk-norm: the queries and keys of each head. */
+static void norm_heads(model *m, layer *l)
+{
+    CALL(m->r, rms_norm_forward, .x = &l->raw_q.t, .weight = &l->qnorm.p.t, .y = &l->q.t,
+         .rstd = &l->qrstd.t, .eps = TG_VALUE(m->o->eps));
+    CALL(m->r, rms_norm_forward, .x = &l->raw_k.t, .weight = &l->knorm.p.t, .y = &l->new_k.t,
+         .rstd = &l->krstd.t, .eps = TG_VALUE(m->o->eps));
+}
+
+static void norm_heads_back(model *m, layer *l, int accumulate)
+{
+    CALL(m->r, rms_norm_backward, .dy = &m->dq.t, .x = &l->raw_q.t, .weight = &l->qnorm.p.t,
+         .rstd = &l->qrstd.t, .dx = &m->dq.t, .dweight = &l->qnorm.g.t, .accumulate = accumulate);
+    CALL(m->r, rms_norm_backward, .dy = &m->dk.t, .x = &l->raw_k.t, .weight = &l->knorm.p.t,
+         .rstd = &l->krstd.t, .dx = &m->dk.t, .dweight = &l->knorm.g.t, .accumulate = accumulate);
+}
+
 static void attention(model *m, layer *l)
 {
     if (m->what == SHARED)
@@ -114,6 +131,8 @@ void model_forward(model *m)
         layer *l = &m->layers[i];
         array *next = i + 1 < m->o->layers ? &l[1].normed1 : &m->y;
         product(m, &l->normed1, &l->wqkv, &l->qkv);
+        if (m->o->qk_norm)
+            norm_heads(m, l);
         CALL(r, rope_forward, .q = &l->q.t, .k = &l->new_k.t, .cos = cosine(m), .sin = sine(m),
              .yq = &l->q.t, .yk = &l->new_k.t, .position_offset = m->first);
         attention(m, l);
@@ -156,12 +175,13 @@ static void layer_backward(model *m, int64_t i, int accumulate)
     product_dw(m, &l->gate_up, &l->normed2, &l->wgate_up, accumulate);
     product_dx(m, &l->gate_up, &l->wgate_up, &m->y);
     add_norm_back(m, &m->y, &m->d, &l->s2, &l->rstd2, &l->norm2, &m->e, accumulate);
-    /* attention: y holds the gradient of the attended values */
     product_dw(m, &m->e, &l->attended, &l->wo, accumulate);
-    product_dx(m, &m->e, &l->wo, &m->y);
+    product_dx(m, &m->e, &l->wo, &m->dattended);
     attention_back(m, l);
     CALL(r, rope_backward, .dyq = &m->dq.t, .dyk = &m->dk.t, .cos = cosine(m), .sin = sine(m),
          .dq = &m->dq.t, .dk = &m->dk.t);
+    if (m->o->qk_norm)
+        norm_heads_back(m, l, accumulate);
     norm_again(m, &m->s1[i], &m->norm1[i], &l->normed1);
     product_dw(m, &m->dqkv, &l->normed1, &l->wqkv, accumulate);
     product_dx(m, &m->dqkv, &l->wqkv, &m->y);
@@ -223,7 +243,7 @@ void model_products(model *m, int accumulate)
         product_dw(m, &l->gate_up, &m->y, &l->wgate_up, accumulate);
         product_dx(m, &l->gate_up, &l->wgate_up, &m->y);
         product_dw(m, &m->e, &l->attended, &l->wo, accumulate);
-        product_dx(m, &m->e, &l->wo, &m->y);
+        product_dx(m, &m->e, &l->wo, &m->dattended);
         product_dw(m, &m->dqkv, &m->y, &l->wqkv, accumulate);
         product_dx(m, &m->dqkv, &l->wqkv, &m->y);
     }
@@ -232,6 +252,6 @@ void model_products(model *m, int accumulate)
 double model_flops(const model *m)
 {
     const options *o = m->o;
-    const int64_t layer = (m->qkv_width + o->width + 3 * o->ff) * o->width;
+    const int64_t layer = (m->qkv_width + m->inner + 3 * o->ff) * o->width;
     return 6.0 * (double)m->y.shape[0] * (double)(o->layers * layer + o->vocab * o->width);
 }

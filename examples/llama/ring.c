@@ -120,14 +120,21 @@ static void columns_of(const model *m, array *a, const array *of, int64_t first,
 static void take_own(model *m, const layer *l)
 {
     const struct ring *r = m->ring;
-    const int64_t batch = m->o->batch, at = m->qkv_width - r->width;
-    array from, to;
-    for (int64_t i = 0; i < 2 * batch; i++) {
-        const int half = (int)(i / batch);
-        columns_of(m, &from, &l->qkv, i * r->chunk, r->chunk, at, r->width);
-        array_set(m, &to, chunk_at(m, r->kv, i % batch, chunk_of(r, r->here, half)), m->type, 2,
+    const int64_t batch = m->o->batch, half = r->width / 2;
+    const struct {
+        const array *of;
+        int64_t column;
+    } from[2] = {{m->o->qk_norm ? &l->ks : &l->qkv, m->o->qk_norm ? 0 : m->inner},
+                 {&l->qkv, m->inner + half}};
+    array own, all, to;
+    for (int64_t i = 0; i < 4 * batch; i++) {
+        const int64_t rows = i / 2, b = rows % batch, k = i % 2;
+        const int chunk = chunk_of(r, r->here, rows >= batch);
+        columns_of(m, &own, from[k].of, rows * r->chunk, r->chunk, from[k].column, half);
+        array_set(m, &all, chunk_at(m, r->kv, b, chunk), m->type, 2,
                   (int64_t[]){r->chunk, r->width});
-        CALL(m->r, sum_rows_forward, .x = &from.t, .y = &to.t);
+        to.t = tg_tensor_slice(&all.t, k * half, half, to.shape, to.strides);
+        CALL(m->r, sum_rows_forward, .x = &own.t, .y = &to.t);
     }
 }
 

@@ -188,7 +188,7 @@ entry(f"{Q} is F64, expected F32, BF16 or F16", dtype="F64")
 entry(f"{Q} is of no type", dtype=3)
 entry("it has 16384 bytes, expected 8192", dtype="BF16")
 for shape in ([32, 128], [4096], [-64, -64], "64"):
-    entry("expected [64,64]: hidden_size, hidden_size", shape=shape)
+    entry("expected [64,64]: num_attention_heads heads of head_dim, hidden_size", shape=shape)
 for offsets in ([-4, 8], [8, 4], [0.5, 4], ["0", "4"], [0, 4, 8], [0, 10**12], [10**30, 10**31], None):
     entry(f"{Q}: its place in the file is wrong", data_offsets=offsets)
 entry("tensors lie one behind the other", data_offsets=[0, 16384])

@@ -1,4 +1,4 @@
-"""Our checkpoints in Hugging Face's LlamaForCausalLM: the same held-out loss, the same course.
+"""Our checkpoints in Hugging Face's Llama and Qwen3: the same held-out loss, the same course.
 
     hf.py LLAMA
 
@@ -14,11 +14,13 @@ import sys
 import tempfile
 
 import torch
-from transformers import LlamaForCausalLM
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 torch.set_num_threads(2)
 SEQ, BATCH, STEPS, WARMUP = 64, 4, 12, 4
 LR, MIN_LR, DECAY, CLIP, SEED = 1e-3, 1e-4, 0.1, 1.0, 3
+QWEN3 = ["--qk-norm", "--head-dim", "24"]
 SIZES = ["--layers", "3", "--width", "96", "--heads", "6", "--kv-heads", "2", "--ff", "160"]
 MASK = (1 << 64) - 1
 
@@ -41,10 +43,10 @@ def loss_of(model, tokens, target):
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
 
 
-def run(llama, folder, log, *more):
+def run(llama, folder, log, *more, sizes=SIZES):
     data = os.path.join(os.path.dirname(folder), "data.txt")
     held = os.path.join(os.path.dirname(folder), "val.txt")
-    subprocess.run([llama, *SIZES, "--seq", str(SEQ), "--batch", str(BATCH), "--steps", str(STEPS), "--warmup",
+    subprocess.run([llama, *sizes, "--seq", str(SEQ), "--batch", str(BATCH), "--steps", str(STEPS), "--warmup",
                     str(WARMUP), "--lr", str(LR), "--min-lr", str(MIN_LR), "--weight-decay", str(DECAY), "--seed",
                     str(SEED), "--eval-windows", "16", "--quiet", "--data", data, "--val", held, "--out", folder,
                     "--log", log, *more], check=True)
@@ -89,11 +91,11 @@ def check(what, ours, theirs, tolerance):
         sys.exit(f"{what}: DIFFERENT")
 
 
-def generate(llama, place):
+def generate(llama, place, name, options):
     """Greedy decoding, which reads keys and values of earlier positions from the cache, by a model that has learnt."""
-    folder = os.path.join(place, "text")
-    run(llama, folder, os.path.join(place, "log"), "--steps", "200", "--lr", "5e-3", "--batch", "8")
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    folder = os.path.join(place, name)
+    run(llama, folder, os.path.join(place, "log"), *options, "--steps", "200", "--lr", "5e-3", "--batch", "8")
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     prompt, count = "/* tg_tensor *a, size_t", 40
     ours = subprocess.run([llama, "--out", folder, "--resume", "--eval-only", "--quiet", "--data",
                            os.path.join(place, "data.txt"), "--temperature", "0", "--sample", str(count), "--prompt",
@@ -116,17 +118,48 @@ def compare(llama, place, name, options, dtype, loss_limit, norm_limit):
     start, end = os.path.join(place, name + "-start"), os.path.join(place, name + "-end")
     run(llama, start, os.path.join(place, "log"), *options, "--steps", "0")
     steps, held = run(llama, end, os.path.join(place, "log"), *options)
-    model, info = LlamaForCausalLM.from_pretrained(end, dtype=dtype, output_loading_info=True)
+    model, info = AutoModelForCausalLM.from_pretrained(end, dtype=dtype, output_loading_info=True)
     missing = [key for keys in info.values() for key in keys]
     if missing:
         sys.exit(f"{name}: keys that do not match: {missing}")
     check(f"{name}: held-out loss", held[-1], held_out(model, val), loss_limit)
     if dtype != torch.float32:
         return
-    theirs = course(LlamaForCausalLM.from_pretrained(start, dtype=dtype), text)
+    theirs = course(AutoModelForCausalLM.from_pretrained(start, dtype=dtype), text)
     for what, k, limit in (("loss", 0, loss_limit), ("gradient norm", 1, norm_limit)):
         worst = max(range(STEPS), key=lambda i: abs(steps[i][k] - theirs[i][k]))
         check(f"{name}: {what}, worst of {STEPS} steps", steps[worst][k], theirs[worst][k], limit)
+
+
+def theirs_first(llama, place):
+    """A folder that transformers has made, of a random Qwen3: the loss that it finds itself, and every tensor as it was."""
+    torch.manual_seed(1)
+    config = Qwen3Config(vocab_size=256, hidden_size=96, intermediate_size=160, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+                         head_dim=24, max_position_embeddings=SEQ, tie_word_embeddings=False)
+    model = Qwen3ForCausalLM(config)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    folder, again = os.path.join(place, "theirs"), os.path.join(place, "again")
+    model.save_pretrained(folder)
+    _, held = run(llama, again, os.path.join(place, "log"), "--load", folder, "--steps", "0", sizes=[])
+    check("Qwen3, random: held-out loss", held[-1], held_out(model, open(os.path.join(place, "val.txt"), "rb").read()), 1e-4)
+    found = AutoModelForCausalLM.from_pretrained(again, dtype=torch.float32)
+    if type(found) is not Qwen3ForCausalLM or any(not torch.equal(a, b) for a, b in zip(model.state_dict().values(), found.state_dict().values())):
+        sys.exit("Qwen3: what was loaded and saved is another model")
+    # The first moment of one step is a tenth of the gradient.
+    text = open(os.path.join(place, "data.txt"), "rb").read()
+    step = os.path.join(place, "step")
+    run(llama, step, os.path.join(place, "log"), "--load", folder, "--steps", "1", "--warmup", "0", "--clip", "0", sizes=[])
+    model.train()
+    starts = [hash_at(SEED, b) % (len(text) - SEQ) for b in range(BATCH)]
+    loss_of(model, *windows(text, starts)).backward()
+    moments = load_file(os.path.join(step, "optimizer-000001.safetensors"))
+    for name, p in model.named_parameters():
+        off = ((moments["exp_avg." + name] / 0.1 - p.grad).norm() / p.grad.norm()).item()
+        if not off < 2e-5:
+            sys.exit(f"Qwen3: the gradient of {name} is {off:.1e} off")
+    print("Qwen3: the gradients of all tensors agree")
 
 
 def write_texts(place):
@@ -144,7 +177,11 @@ def main():
         compare(llama, place, "tied", [], torch.float32, 1e-4, 1e-3)
         compare(llama, place, "untied", ["--untied", "--accumulate", "1"], torch.float32, 1e-4, 1e-3)
         compare(llama, place, "bf16", ["--type", "bf16"], torch.bfloat16, 2e-2, 0)
-        generate(llama, place)
+        compare(llama, place, "qwen3", QWEN3, torch.float32, 1e-4, 1e-3)
+        compare(llama, place, "qwen3-bf16", [*QWEN3, "--untied", "--type", "bf16"], torch.bfloat16, 2e-2, 0)
+        theirs_first(llama, place)
+        for name, options in (("text", []), ("qwen3-text", QWEN3)):
+            generate(llama, place, name, options)
     print("Hugging Face agrees")
 
 

@@ -48,6 +48,10 @@ sizes="--layers 2 --width 64 --heads 4 --kv-heads 2 --ff 96 --warmup 5"
 for type in f32 bf16; do
     trained=$(held_out $sizes --untied --theta 5e5 --type $type --steps 12 --lr 1e-2 --out $type)
     equal "$(held_out --load $type --type $type --steps 0)" "$trained" "$type, one file"
+    trained=$(held_out $sizes --qk-norm --head-dim 24 --type $type --steps 12 --lr 1e-2 --out qwen3-$type)
+    grep -q '"model_type": "qwen3"' qwen3-$type/config.json || fail "$type: not a Qwen3"
+    equal "$(held_out --load qwen3-$type --type $type --steps 0)" "$trained" "$type, Qwen3"
+    equal "$(held_out --resume --eval-only --out qwen3-$type)" "$trained" "$type, Qwen3, resumed"
 done
 cut_up f32 two F32
 equal "$(held_out --load two --steps 0)" "$(held_out --load f32 --steps 0)" "two files"
@@ -84,9 +88,11 @@ change() { # FOLDER SED: two, with another config.json
 change linear 's/"rope_scaling": null/"rope_scaling": {"type": "linear", "factor": 2}/'
 refuses 'type: expected default or llama3' --load linear
 change qwen 's/"model_type": "llama"/"model_type": "qwen2"/'
-refuses 'model_type: expected llama' --load qwen
+refuses 'model_type: expected llama or qwen3' --load qwen
+change windows 's/"model_type": "llama"/"model_type": "qwen3", "use_sliding_window": true/'
+refuses 'use_sliding_window: expected false' --load windows
 change wide 's/"head_dim": 16/"head_dim": 32/'
-refuses 'head_dim: expected hidden_size over num_attention_heads' --load wide
+refuses 'expected [128,64]: num_attention_heads heads of head_dim, hidden_size' --load wide $data --steps 0
 refuses 'expected [128,64]: intermediate_size, hidden_size' --load two $data --ff 128 --steps 0
 
 # Folders of others as they are and as they should not be: those that are right have the held-out loss of `two`, others are refused with these words.

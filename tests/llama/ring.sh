@@ -29,7 +29,7 @@ course_of="$toy $data --steps 9 --eval-every 4"
 packed="--pack --end-of-document 10"
 for how in "2 2 1" "3 3 1" "4 2 3" "4 4 1"; do # ranks, --ring, micro-batches
     set -- $how
-    for options in "--type f32" "--type f32 $packed" "--type bf16" "--type bf16 $packed"; do
+    for options in "--type f32" "--type f32 $packed --qk-norm --head-dim 24" "--type bf16" "--type bf16 $packed"; do
         case $options in *f32*) limit=1e-5 of_norms=1e-4 ;; *) limit=1e-3 of_norms=1e-1 ;; esac
         case "$how, $options" in "2 2 1"* | *f32*) ;; *) continue ;; esac
         "$llama" $course_of $options --accumulate $3 --log one.log
