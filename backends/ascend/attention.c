@@ -109,9 +109,9 @@ tg_status attention_sinks(tg_ctx *ctx, const attention_problem *p, ascend_memory
 }
 
 /* Scores of a group. */
-static int64_t most_scores(const ascend_plan *plan)
+static int64_t most_scores(const ascend_plan *plan, int64_t half)
 {
-    return plan->problem.options & FLASH_DROPS ? FLASH_MOST_DRAWN : INT64_MAX;
+    return plan->problem.options & FLASH_DROPS ? FLASH_MOST_DRAWN(half) : INT64_MAX;
 }
 
 int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys, int64_t most)
@@ -122,7 +122,7 @@ int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t key
         plan->problem.rows = half;
         plan->problem.columns = tile;
         for (int64_t group = MOST_GROUP; group > 0; group -= EIGHT)
-            if (group * tile >= pitch && group * tile <= most_scores(plan) &&
+            if (group * tile >= pitch && group * tile <= most_scores(plan, half) &&
                 ascend_fits(plan, group, tile))
                 return 1;
     }

@@ -31,11 +31,6 @@ ASCEND_KERNELS(flash_attention) = {
 
 ASCEND_OPERATOR_IF(flash_attention_forward, TG_TAKES_FLOATS);
 
-int ascend_flash_attention_forward_accepts(const tg_flash_attention_forward_args *args)
-{
-    return attention_accepts(ATTENTION_GIVEN(args));
-}
-
 /* Keys of a tile. Of many keys tiles are twice as large: half as many sums go through memory. What
  * the queries of a task see of more keys is cut evenly, in sides of products. */
 static int64_t most_keys(int64_t seen, int64_t all)
@@ -64,7 +59,18 @@ static tg_status choose(ascend_plan *plan, const attention_problem *p, int64_t *
                              most_keys(keys, p->keys)))
             return TG_OK;
     }
-    return ascend_choose(plan); /* which says what there is no room for */
+    return ascend_no_room(plan);
+}
+
+/* What UB has no room for is left to others. */
+int ascend_flash_attention_forward_accepts(const tg_flash_attention_forward_args *args)
+{
+    ascend_plan plan;
+    int64_t half;
+    if (!attention_accepts(ATTENTION_GIVEN(args)))
+        return 0;
+    const attention_problem p = attention_of(ATTENTION_GIVEN(args));
+    return choose(&plan, &p, &half) == TG_OK;
 }
 
 /* Queries of a sequence, of packed rows about, and tasks of so many rows, where as many heads of q

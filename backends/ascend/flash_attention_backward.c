@@ -48,11 +48,6 @@ typedef struct problem {
 
 ASCEND_OPERATOR_IF(flash_attention_backward, TG_TAKES_FLOATS);
 
-int ascend_flash_attention_backward_accepts(const tg_flash_attention_backward_args *args)
-{
-    return attention_accepts(ATTENTION_GIVEN(args));
-}
-
 /* Units of all batches. */
 static flash_units units_of(const problem *p)
 {
@@ -175,6 +170,30 @@ static int kernel_of(const attention_problem *a)
     return changes == FLASH_CHANGES ? BIAS : changes ? CAP : BACKWARD;
 }
 
+static problem problem_of(const attention_problem *a)
+{
+    return (problem){.of = *a, .half = attention_half(a->d > a->e ? a->d : a->e, FLASH_ROWS)};
+}
+
+static tg_status choose(ascend_plan *plan, const problem *p)
+{
+    const attention_problem *a = &p->of;
+    ASCEND_TRY(begin(plan, p, kernel_of(a)));
+    return attention_choose(plan, p->half, 0, a->keys, ATTENTION_MOST_KEYS) ? TG_OK
+                                                                            : ascend_no_room(plan);
+}
+
+/* What UB has no room for is left to others. */
+int ascend_flash_attention_backward_accepts(const tg_flash_attention_backward_args *args)
+{
+    ascend_plan plan;
+    if (!attention_accepts(ATTENTION_GIVEN(args)))
+        return 0;
+    const attention_problem a = attention_of(ATTENTION_GIVEN(args));
+    const problem p = problem_of(&a);
+    return choose(&plan, &p) == TG_OK;
+}
+
 static tg_status multiply(tg_ctx *ctx, const problem *p, const ascend_plan *plan)
 {
     const attention_problem *a = &p->of;
@@ -207,15 +226,13 @@ static tg_status add_sinks(tg_ctx *ctx, const problem *p, int any)
 
 tg_status attention_backward(tg_ctx *ctx, const attention_problem *a)
 {
-    problem p = {.of = *a, .half = attention_half(a->d > a->e ? a->d : a->e, FLASH_ROWS)};
+    problem p = problem_of(a);
     ascend_plan plan;
     if (a->batches * a->heads == 0 || a->queries + a->keys == 0)
         return add_sinks(ctx, &p, 0);
     if (a->e == 0) /* no gradient: as if nothing was seen */
         p.of.lo = p.of.hi = -2 * (a->queries + a->keys + 1);
-    ASCEND_TRY(begin(&plan, &p, kernel_of(a)));
-    if (!attention_choose(&plan, p.half, 0, a->keys, ATTENTION_MOST_KEYS))
-        return ascend_choose(&plan); /* which says what there is no room for */
+    ASCEND_TRY(choose(&plan, &p));
     p.tile = plan.layout.tile_columns;
     p.cores = plan.problem.cores / 2;
     const flash_units u = units_of(&p);

@@ -13,17 +13,19 @@
 enum { FLASH_CAP = 1, FLASH_CHANGES = 3 };
 
 /* And where they drop some: vectors of counters, what is of columns, of rows, and constants; see
- * flash_drawing.h. FLASH_DRAWN_LANES: counters at a time; FLASH_MOST_DRAWN: scores of a group. */
+ * flash_drawing.h. FLASH_LANES: counters at a time, where a core has so many rows, with those of 8
+ * rows of a tile among them; FLASH_MOST_DRAWN: scores of a group. */
 #define FLASH_DROPS TG_UB_OPTION(0)
+#define FLASH_LANES(rows) (16 * ((rows) > FLASH_SMALL_ROWS ? FLASH_ROWS : FLASH_SMALL_ROWS))
+#define FLASH_MOST_DRAWN(rows) (4 * FLASH_LANES(rows))
 #define FLASH_DRAWING(X, ROWS)                                                                  \
-    X(BUFFER, drawn, .per = TG_UB_FIXED, .bytes = 12 * 4 * (FLASH_DRAWN_LANES + 64),            \
+    X(BUFFER, drawn, .per = TG_UB_FIXED, .bytes = 12 * 4 * (FLASH_LANES(ROWS) + 64),            \
       .to = TG_UB_LAST, .when = FLASH_DROPS)                                                    \
     X(BUFFER, columns, .per = TG_UB_COLUMN, .bytes = 14, .to = TG_UB_LAST, .when = FLASH_DROPS) \
     X(BUFFER, rows, .per = TG_UB_FIXED, .bytes = 3 * 36 * (ROWS), .to = TG_UB_LAST,             \
       .when = FLASH_DROPS)                                                                      \
     X(BUFFER, constants, .per = TG_UB_FIXED, .bytes = 23 * 32, .to = TG_UB_LAST,                \
       .when = FLASH_DROPS)
-enum { FLASH_DRAWN_LANES = 1536, FLASH_MOST_DRAWN = 6144 };
 
 /* A vector core has so many rows at most, with so many floats of sums for each; less in a small UB.
  * FLASH_PIECE: bytes of sums that come in at a time. FLASH_AHEAD: tiles that the cube core is

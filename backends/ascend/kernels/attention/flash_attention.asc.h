@@ -29,7 +29,7 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_forward)(ASC_PARAMS(FLASH_ATTENTION_FORW
             fall_at,   down_at,  log_at,
             sink_at,   slope_at, spare_at,
             bias_at,   0,        0,
-            0,         0,        {drawn_at, columns_at, rows_at, constants_at, 0, 0, 0, 0, 0}};
+            0,         0,        {drawn_at, columns_at, rows_at, constants_at, 0, 0, 0, 0, 0, 0}};
         ASC_NAME(flash_attend)
         (&f, &u, &w, y, FLASH_STRIDES(y), lse, sinks);
     }

@@ -26,7 +26,7 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_backward)(ASC_PARAMS(FLASH_ATTENTION_BAC
             dp_at,     lse_at,   delta_at,
             values_at, shift_at, less_at,
             factor_at, slope_at, spare_at,
-            bias_at,   0,        {drawn_at, columns_at, rows_at, constants_at, 0, 0, 0, 0, 0}};
+            bias_at,   0,        {drawn_at, columns_at, rows_at, constants_at, 0, 0, 0, 0, 0, 0}};
         ASC_NAME(flash_weigh_all)(&f, &units, &u, &w, lse, delta);
     }
 }

@@ -25,22 +25,20 @@ enum {
     FLASH_BY_COLUMNS = 2,
     FLASH_LOW_HALF = 2 * FLASH_ROUNDS,
     FLASH_BELOW_LEAST,
-    FLASH_ONE,
-    FLASH_VECTORS = 12, /* of FLASH_DRAWN / FLASH_VECTORS bytes each */
-    FLASH_WORDS = FLASH_DRAWN_LANES + 64
+    FLASH_ONE
 };
 
 /* Its places in UB: vectors of a drawing; of columns, of rows, and constants. Words of the rows
  * from `begin` up to `end` of the core's are drawn. shift: of the tile's first key from a block of
- * 32. */
+ * 32. lanes: of a vector. */
 typedef struct flash_drawing {
     int64_t drawn_at, columns_at, rows_at, constants_at;
-    int64_t wide, shift, keys, begin, end;
+    int64_t lanes, wide, shift, keys, begin, end;
 } flash_drawing;
 
 static inline __aicore__ __ubuf__ uint32_t *flash_vector(const flash_drawing *d, int i)
 {
-    return ASC_UB(uint32_t, d->drawn_at, 0) + i * FLASH_WORDS;
+    return ASC_UB(uint32_t, d->drawn_at, 0) + i * (d->lanes + ASC_LANES);
 }
 static inline __aicore__ __ubuf__ uint32_t *flash_constant(const flash_drawing *d, int i)
 {
@@ -97,6 +95,7 @@ static inline __aicore__ void flash_draw_begin(const flash_problem *f, flash_dra
     __ubuf__ int32_t *const counting = flash_counting(d);
     const int16_t below = (int16_t)(f->least - 1 - 32768);
     d->keys = -1;
+    d->lanes = FLASH_LANES(f->half);
     for (int i = 0; i < 8; i++)
         counting[i] = i;
     ASC_FENCE(PIPE_S, PIPE_V);
@@ -198,6 +197,7 @@ static inline __aicore__ void flash_place_columns(const flash_problem *f, flash_
     __ubuf__ int32_t *const a = (__ubuf__ int32_t *)flash_vector(d, 0);
     __ubuf__ int32_t *const b = (__ubuf__ int32_t *)flash_vector(d, 2);
     const uint32_t all = (uint32_t)asc_round_up(n, ASC_LANES);
+    const int32_t vector = (int32_t)(4 * (d->lanes + ASC_LANES));
     asc_min_scalar(places, flash_counting(d), (int32_t)(n - 1), all);
     ASC_THEN();
     asc_add_scalar(places, places, (int32_t)d->shift, all);
@@ -205,8 +205,8 @@ static inline __aicore__ void flash_place_columns(const flash_problem *f, flash_
     asc_shiftright(a, places, 3, all);
     asc_shiftright(b, places, 5, all);
     ASC_THEN();
-    asc_mul_scalar(a, a, 4 * FLASH_WORDS - 16, all);
-    asc_mul_scalar(b, b, 16 - 16 * FLASH_WORDS, all);
+    asc_mul_scalar(a, a, vector - 16, all);
+    asc_mul_scalar(b, b, 16 - 4 * vector, all);
     asc_mul_scalar(places, places, 2, all);
     ASC_THEN();
     asc_add(a, a, b, all);
@@ -389,7 +389,7 @@ static inline __aicore__ void flash_cross(const flash_problem *f, const flash_dr
 static inline __aicore__ void flash_draw(const flash_problem *f, flash_drawing *d, int64_t row,
                                          int64_t rows)
 {
-    const int64_t room = FLASH_DRAWN_LANES / d->wide;
+    const int64_t room = d->lanes / d->wide;
     rows = asc_min_of(rows, room >= f->group ? room / f->group * f->group : room / 8 * 8);
     flash_lanes v;
     for (int i = 0; i < 4; i++)
@@ -446,8 +446,8 @@ static inline __aicore__ __ubuf__ uint16_t *flash_kept(const flash_problem *f, f
 static inline __aicore__ __ubuf__ float *flash_kept_ones(flash_drawing *d, __ubuf__ uint16_t *kept,
                                                          uint32_t n)
 {
-    __ubuf__ uint16_t *const one = kept + FLASH_MOST_DRAWN;
-    __ubuf__ float *const ones = (__ubuf__ float *)(kept + 2 * FLASH_MOST_DRAWN);
+    __ubuf__ uint16_t *const one = kept + asc_round_up(n, 2 * ASC_LANES);
+    __ubuf__ float *const ones = (__ubuf__ float *)(one + asc_round_up(n, 2 * ASC_LANES));
     const uint8_t r = (uint8_t)(n / (2 * ASC_LANES));
     const uint32_t whole = (uint32_t)r * 2 * ASC_LANES;
     if (r)
