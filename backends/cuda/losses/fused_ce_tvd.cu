@@ -44,6 +44,21 @@ __global__ void __launch_bounds__(MOST_LANES) fused_ce_tvd_kernel(const cetvd_ar
     }
 }
 
+/* The rows that a kernel before has left. */
+template <class T>
+__global__ void __launch_bounds__(MOST_LANES)
+    again_fused_ce_tvd_kernel(const __grid_constant__ kept_cetvd_args a)
+{
+    __shared__ team_memory memory;
+    team t(&memory, MOST_LANES);
+    wait_for_the_kernel_before();
+    for (int64_t r = t.first; r < a.of.rows; r += t.step) {
+        const walked_pair<T> pair = {a.of.student.row<T>(r), a.of.teacher.row<T>(r)};
+        if (a.again[r])
+            forward_near<T>(a.of, t, pair, r, get(pair.student + a.of.target[r]));
+    }
+}
+
 template <class T>
 __global__ void __launch_bounds__(PAIR_THREADS, 3)
     held_fused_ce_tvd_kernel(const __grid_constant__ cetvd_args a)
@@ -155,13 +170,26 @@ template <class ARGS> static cetvd_args args_of(const cuda_call &call, const ARG
     return a;
 }
 
+/* False if such rows are not kept, or there is no memory for a number of each. */
+template <class T> static bool launch_kept_pairs(const cuda_call &call, const cetvd_args &of)
+{
+    static kernel_room known;
+    const int ranks = kept_ranks(call, of.n);
+    kept_cetvd_args a = {of, NULL};
+    if (ranks)
+        a.again = (int *)cuda_host->device_workspace(call.ctx, (size_t)of.rows * sizeof(int));
+    if (!a.again || !launch_kept(call, ranks, of.rows, kept_pair<T>::BYTES, &known,
+                                 kept_fused_ce_tvd_kernel<T>, a))
+        return false;
+    launch_behind(call, again_fused_ce_tvd_kernel<T>,
+                  dim3((unsigned)min_of(of.rows, call.processors)), dim3(MOST_LANES), a);
+    return true;
+}
+
 template <class T> static void launch_forward(const cuda_call &call, cetvd_args a, held_shape held)
 {
     if constexpr (element<T>::WHOLE) {
-        static kernel_room known;
-        const int ranks = kept_ranks(call, a.n);
-        if (!ranks || !launch_kept(call, ranks, a.rows, kept_pair<T>::BYTES, &known,
-                                   kept_fused_ce_tvd_kernel<T>, a))
+        if (!launch_kept_pairs<T>(call, a))
             launch_held(call, held, held_fused_ce_tvd_kernel<T>, a);
     } else {
         const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), FEW, MOST_LANES);

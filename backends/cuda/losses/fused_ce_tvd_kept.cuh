@@ -3,7 +3,7 @@
  * (fused_ce_tvd_apart.cuh has four). They count from the largest logit of their thread.
  *
  * What the second pass finds of a pair goes to the other threads with what the first one finds of
- * the next pair. Pairs that are not plainly apart are read again then, in memory. */
+ * the next pair. Pairs that are not plainly apart are left to a kernel behind this one. */
 #ifndef CUDA_FUSED_CE_TVD_KEPT_CUH
 #define CUDA_FUSED_CE_TVD_KEPT_CUH
 
@@ -159,15 +159,19 @@ template <class T> struct kept_pair {
     }
 };
 
+struct kept_cetvd_args {
+    cetvd_args of;
+    int *again; /* of each row: 1 if its distributions are not plainly apart */
+};
+
 /* A pair whose distance is not known yet. */
 struct waiting_pair {
     int64_t r; /* -1: none */
-    float x_y;
-    rows_apart result;
+    float x_y, base[2], sum[2];
 };
 
 /* All but the distance, from the sums of the whole row. */
-__device__ __forceinline__ static rows_apart apart_of(const kept_pair_sums &s, float x_y)
+__device__ __forceinline__ static rows_apart apart_of(const waiting_pair &s)
 {
     rows_apart r;
     float log_sum[2];
@@ -177,7 +181,7 @@ __device__ __forceinline__ static rows_apart apart_of(const kept_pair_sums &s, f
         r.lse[m] = (float)LN_2 * (s.base[m] + log_sum[m]);
     }
     const float offset = s.base[0] - s.base[1] + log_sum[0] - log_sum[1];
-    r.log_p = fmaf(x_y, LOG2_E, -s.base[0]) - log_sum[0];
+    r.log_p = fmaf(s.x_y, LOG2_E, -s.base[0]) - log_sum[0];
     r.are = fabsf(s.base[0]) <= HIGHEST_BASE && fabsf(s.base[1]) <= HIGHEST_BASE && s.sum[0] > 0 &&
             s.sum[1] > 0 && fabsf(offset) >= LEAST_OF_OFFSETS && r.log_p <= -1;
     r.distance = r.sigma = 0;
@@ -189,8 +193,8 @@ template <class T>
 __device__ __forceinline__ static void compare_kept(const kept_pair<T> &pair,
                                                     const kept_pair_sums &s, float (&sums)[2])
 {
-    const float by = exp2_term(pair.base[0] - s.base[0]) / s.sum[0],
-                less = -exp2_term(pair.base[1] - s.base[1]) / s.sum[1];
+    const float by = exp2_term(pair.base[0] - s.base[0]) * reciprocal(s.sum[0]),
+                less = -exp2_term(pair.base[1] - s.base[1]) * reciprocal(s.sum[1]);
     float distance[2] = {0, 0}, sigma[2] = {0, 0};
 #pragma unroll
     for (int i = 0; i < KEPT_EACH; i++) {
@@ -202,51 +206,28 @@ __device__ __forceinline__ static void compare_kept(const kept_pair<T> &pair,
     sums[1] = sigma[0] + sigma[1];
 }
 
-/* Both rows in memory, for all threads of a cluster. */
-template <class T> struct far_pair {
-    const T *student, *teacher;
-
-    template <bool, class TEAM, class EACH>
-    __device__ __forceinline__ void for_each(const TEAM &t, int n, const EACH &each) const
-    {
-        for (int j = t.lane * V<T>; j < n; j += t.lanes * V<T>) {
-            float x[V<T>], z[V<T>];
-            widen<T>(load(student + j, n - j), x);
-            widen<T>(load(teacher + j, n - j), z);
-            each(j, x, z);
-        }
-    }
-};
-
 /* Ends the pair that waits, of which these sums tell. */
-template <class T>
-__device__ __forceinline__ static void end_pair(const cetvd_args &a,
-                                                cluster_team<KEPT_THREADS> &near,
+__device__ __forceinline__ static void end_pair(const kept_cetvd_args &a, bool tell,
                                                 const kept_pair_sums &sums, const waiting_pair &w)
 {
-    const rows_apart &s = w.result;
-    const float distance = sums.before[0] / 2;
-    if (w.r < 0)
+    if (w.r < 0 || !tell)
         return;
-    if (!s.are || !(distance >= LEAST_DISTANCE))
-        forward_near<T>(a, near, far_pair<T>{a.student.row<T>(w.r), a.teacher.row<T>(w.r)}, w.r,
-                        w.x_y);
-    else if (near.lane == 0)
-        write_results(a, w.r, -(float)LN_2 * s.log_p, distance, sums.before[1], s.lse[0], s.lse[1]);
+    const rows_apart s = apart_of(w);
+    const float distance = sums.before[0] / 2;
+    a.again[w.r] = !s.are || !(distance >= LEAST_DISTANCE);
+    write_results(a.of, w.r, -(float)LN_2 * s.log_p, distance, sums.before[1], s.lse[0], s.lse[1]);
 }
 
 template <class T>
 __global__ void __launch_bounds__(KEPT_THREADS, 1)
-    kept_fused_ce_tvd_kernel(const __grid_constant__ cetvd_args a)
+    kept_fused_ce_tvd_kernel(const __grid_constant__ kept_cetvd_args given)
 {
+    const cetvd_args &a = given.of;
     typedef kept_pair<T> held;
     constexpr int STAGES = held::STAGES;
     extern __shared__ uint4 memory[];
     __shared__ kept_memory<kept_pair_sums> found;
-    __shared__ cluster_memory of_near;
     kept_team<kept_pair_sums> t(&found);
-    cluster_team<KEPT_THREADS> near(&of_near);
-    near.begin();
     held::fill(memory, t.lane, t.lanes, a.n);
     int64_t target[STAGES], coming;
     float x_y[STAGES];
@@ -265,7 +246,7 @@ __global__ void __launch_bounds__(KEPT_THREADS, 1)
         ask(t.row + s * t.step, target[s], s, x_y[s]);
     }
     coming = target_of(t.row + STAGES * t.step);
-    waiting_pair waiting = {-1, 0, {}};
+    waiting_pair waiting = {-1, 0, {}, {}};
     float before[2] = {0, 0};
     int stage = 0;
     for (int64_t r = t.row; r < a.rows; r += t.step) {
@@ -290,6 +271,8 @@ __global__ void __launch_bounds__(KEPT_THREADS, 1)
         coming = target_of(r + (STAGES + 1) * t.step);
         stage = stage + 1 == STAGES ? 0 : stage + 1;
         if (!counts) {
+            if (t.lane == 0)
+                given.again[r] = 0;
             if (y == a.ignore_index && t.lane == 0)
                 write_results(a, r, 0, 0, 0, 0, 0);
             continue;
@@ -300,8 +283,8 @@ __global__ void __launch_bounds__(KEPT_THREADS, 1)
             own.before[m] = before[m];
         }
         const kept_pair_sums sums = t.all(own);
-        end_pair<T>(a, near, sums, waiting);
-        waiting = {r, logit, apart_of(sums, logit)};
+        end_pair(given, t.lane == 0, sums, waiting);
+        waiting = {r, logit, {sums.base[0], sums.base[1]}, {sums.sum[0], sums.sum[1]}};
         compare_kept(pair, sums, before);
     }
     if (waiting.r < 0)
@@ -310,7 +293,7 @@ __global__ void __launch_bounds__(KEPT_THREADS, 1)
     last.clear();
     last.before[0] = before[0];
     last.before[1] = before[1];
-    end_pair<T>(a, near, t.all(last), waiting);
+    end_pair(given, t.lane == 0, t.all(last), waiting);
 }
 
 #endif

@@ -154,6 +154,14 @@ static inline plane_span plane_of(const tg_tensor *t)
     return p;
 }
 
+/* With fewer rows a multiprocessor a block each leaves too much of the card idle. */
+enum { ROWS_OF_PROCESSOR = 4 };
+
+static inline bool few_rows(const cuda_call &call, int64_t rows)
+{
+    return rows < (int64_t)ROWS_OF_PROCESSOR * call.processors;
+}
+
 enum { LOSS_LANES = 256, GRADIENT_LANES = 512, CHUNKS_OF_A_THREAD = 16 };
 
 #endif

@@ -135,7 +135,7 @@ void launch_log_probabilities(const cuda_call &call, const tokens &k, const tg_t
             if constexpr (element<T>::WHOLE) {
                 const held_shape h = hold_rows(call, LOGITS_THREADS, k.logits.rows,
                                                (int64_t)k.n * (int)sizeof(T), 1);
-                if (h.cluster && !saved.data) {
+                if (h.cluster && !saved.data && few_rows(call, k.logits.rows)) {
                     launch_held(call, h, held_logp_kernel<T>, a);
                     return;
                 }
@@ -171,7 +171,7 @@ void launch_logit_gradients(const cuda_call &call, const tokens &k, const tg_ten
             if constexpr (element<T>::WHOLE) {
                 const held_shape h = hold_rows(call, LOGITS_THREADS, a.logits.rows,
                                                (int64_t)k.n * (int)sizeof(T), 1);
-                if (h.cluster) {
+                if (h.cluster && few_rows(call, a.logits.rows)) {
                     launch_held(call, h, held_logit_gradient_kernel<T>, a);
                     return;
                 }

@@ -310,9 +310,6 @@ template <class ARGS> static slogp_args slogp_args_of(const cuda_call &call, con
     return a;
 }
 
-/* With fewer rows a multiprocessor a block each leaves too much of the card idle. */
-enum { ROWS_OF_PROCESSOR = 4 };
-
 /* The kernels of a mode. Rows that are not held have those of both ends alone. */
 template <class T, int MODE>
 static bool launch_held_rows(const cuda_call &call, const slogp_args &a)
@@ -329,7 +326,7 @@ static bool launch_held_rows(const cuda_call &call, const slogp_args &a)
 
 template <class T> static void launch_rows(const cuda_call &call, slogp_args a, int mode)
 {
-    const bool few = a.logits.rows < (int64_t)ROWS_OF_PROCESSOR * call.processors;
+    const bool few = few_rows(call, a.logits.rows);
     if (mode == LOGP_ALONE    ? few && launch_held_rows<T, LOGP_ALONE>(call, a)
         : mode == LOGP_CAPPED ? launch_held_rows<T, LOGP_CAPPED>(call, a)
                               : launch_held_rows<T, LOGP_ALL>(call, a))
