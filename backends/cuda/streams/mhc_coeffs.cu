@@ -96,7 +96,7 @@ tg_status cuda_mhc_coeffs_forward(tg_ctx *ctx, const tg_mhc_coeffs_forward_args 
         cut(call, &a, 8, SIDE, DEEP);
     const int tiles = tensor ? tiles_of(a.c.columns) : 0;
     const int64_t parts = a.splits * a.c.tokens * (a.c.columns + 1),
-                  packed = packed_chunks(a.c, tiles);
+                  packed = tensor ? packed_chunks(a.c, tiles) : 0;
     char *const memory = (char *)cuda_host->device_workspace(
         ctx, (size_t)packed * sizeof(uint4) + (size_t)parts * sizeof(float) + 1);
     if (!memory)
@@ -104,7 +104,7 @@ tg_status cuda_mhc_coeffs_forward(tg_ctx *ctx, const tg_mhc_coeffs_forward_args 
     a.parts = (float *)(memory + packed * (int64_t)sizeof(uint4));
     if (a.c.tokens > 0) {
         if (tensor)
-            launch_tensor(call, args->x, {a, (uint4 *)memory, tiles});
+            launch_tensor(call, args->x, {a, packed ? (uint4 *)memory : NULL, tiles});
         else if (a.splits > 0)
             launch_plain(call, args->x, a);
         by_streams(a.c.streams, [&](auto size) {

@@ -105,6 +105,14 @@ template <int P> struct matrix_lanes {
         }
     }
 
+    /* 1 / (sum + eps), to a rounding or two: a step rarely waits for anything else. Sums are of
+     * numbers up to 1, so that only without an eps they may be too small for that. */
+    __device__ __forceinline__ float per(float sum) const
+    {
+        const float by = sum + eps, near = reciprocal(by);
+        return eps >= 0x1p-100f ? fmaf(near, fmaf(-by, near, 1), near) : 1 / by;
+    }
+
     /* Step k: columns by their sums + eps where k is odd, else rows. */
     __device__ __forceinline__ void step(int k, float (&x)[EACH]) const
     {
@@ -112,7 +120,7 @@ template <int P> struct matrix_lanes {
         sums(k % 2 == 0, x, sum);
 #pragma unroll
         for (int e = 0; e < EACH; e++)
-            x[e] = inside(e) ? x[e] / (sum[e] + eps) : 0;
+            x[e] = inside(e) ? x[e] * per(sum[e]) : 0;
     }
 
     /* The gradient of what a step has made becomes that of what it was made of. */
@@ -127,7 +135,7 @@ template <int P> struct matrix_lanes {
         sums(k % 2 == 0, product, pulled);
 #pragma unroll
         for (int e = 0; e < EACH; e++)
-            d[e] = inside(e) ? (d[e] - pulled[e]) / (sum[e] + eps) : 0;
+            d[e] = inside(e) ? (d[e] - pulled[e]) * per(sum[e]) : 0;
     }
 
     /* The gradient of the softmax, p, becomes that of the logits. p is not taken from p + eps: of

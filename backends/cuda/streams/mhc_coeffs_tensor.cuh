@@ -22,7 +22,8 @@ enum {
 
 struct tensor_args {
     forward_args f;
-    uint4 *packed; /* phi: [halves, tiles, 32 lanes], of a lane the 8 elements that it multiplies */
+    uint4 *packed; /* phi: [halves, tiles, 32 lanes], of a lane the 8 elements that it multiplies;
+                      NULL: phi is made of whole chunks, and taken as it lies */
     int tiles;     /* of all columns of phi, a multiple of those that a warp takes */
 };
 
@@ -58,13 +59,23 @@ template <class T> __device__ __forceinline__ static float squares_of(uint4 raw)
     return sum;
 }
 
-template <int TILES> struct tensor_stage {
+/* Rows of phi as they lie are apart by an odd number of chunks, and in the order in which a warp
+ * takes them: it reads eight from all banks at once. */
+template <int TILES, bool AS_IT_LIES> struct tensor_stage {
+    static constexpr int PITCH = AS_IT_LIES ? TILES | 1 : TILES;
     uint4 x[WARPS * TOKENS][STEP_CHUNKS];
-    uint4 phi[2][TILES][32];
+    uint4 phi[2][32 * PITCH];
+
+    /* Where row k of a half is: its lanes' 8 elements each are four pairs of rows. */
+    static __device__ __forceinline__ int place_of_row(int k)
+    {
+        return k % 8 / 2 * 8 + k / 8 * 2 + k % 2;
+    }
 };
 
 /* What the threads of a block ask for, step by step: of x eight threads a token's chunks. */
-template <class T, int TILES> struct tensor_reader {
+template <class T, int TILES, bool AS_IT_LIES> struct tensor_reader {
+    typedef tensor_stage<TILES, AS_IT_LIES> stage;
     const tensor_args &a;
     const char *x; /* of the thread's first token, its stream 0 */
     int64_t tokens;
@@ -80,7 +91,7 @@ template <class T, int TILES> struct tensor_reader {
         x = (const char *)a.f.c.x.row<T>(first * a.f.c.streams);
     }
 
-    __device__ __forceinline__ void ask_x(tensor_stage<TILES> &to)
+    __device__ __forceinline__ void ask_x(stage &to)
     {
         const int chunk = (int)threadIdx.x % STEP_CHUNKS;
         const int64_t apart = a.f.c.streams * a.f.c.x.stride,
@@ -99,22 +110,34 @@ template <class T, int TILES> struct tensor_reader {
             stream++;
         }
     }
-    __device__ __forceinline__ void ask_phi(tensor_stage<TILES> &to)
+    __device__ __forceinline__ void ask_phi(stage &to)
     {
+        const int columns = a.f.c.columns;
+        const int64_t left = (int64_t)a.f.c.streams * a.f.c.n - half * HALF; /* rows of phi */
         for (int e = (int)threadIdx.x; e < 2 * TILES * 32; e += TENSOR_THREADS) {
             const int of = e / (TILES * 32), rest = e % (TILES * 32);
-            copy_ahead(&to.phi[0][0][0] + e,
-                       a.packed + ((half + of) * a.tiles + blockIdx.y * TILES) * 32 + rest);
+            if constexpr (AS_IT_LIES) {
+                const int row = e / TILES, column = ((int)blockIdx.y * TILES + e % TILES) * 8;
+                const bool there = row < left && column < columns;
+                copy_ahead(&to.phi[of][stage::place_of_row(row % 32) * stage::PITCH + e % TILES],
+                           there ? (const T *)a.f.c.phi + (half * HALF + row) * columns + column
+                                 : (const T *)a.f.c.phi,
+                           there);
+            } else {
+                copy_ahead(&to.phi[of][rest],
+                           a.packed + ((half + of) * a.tiles + blockIdx.y * TILES) * 32 + rest);
+            }
         }
         half += 2;
     }
 };
 
 /* The sums of a warp. */
-template <class T, int TILES> struct tensor_sums {
+template <class T, int TILES, bool AS_IT_LIES> struct tensor_sums {
+    typedef tensor_stage<TILES, AS_IT_LIES> stage;
     float product[2][TILES][4], squares[2][2];
 
-    __device__ __forceinline__ void add(const tensor_stage<TILES> &s)
+    __device__ __forceinline__ void add(const stage &s)
     {
         const int lane = (int)threadIdx.x % 32;
 #pragma unroll
@@ -130,7 +153,7 @@ template <class T, int TILES> struct tensor_sums {
                 }
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
-                const uint4 b = s.phi[half][t][lane];
+                const uint4 b = phi_of(s, half, t);
 #pragma unroll
                 for (int m = 0; m < 2; m++) {
                     multiply_16<T>(product[m][t], x[m][0].x, x[m][1].x, x[m][0].y, x[m][1].y, b.x,
@@ -139,6 +162,19 @@ template <class T, int TILES> struct tensor_sums {
                                    b.w);
                 }
             }
+        }
+    }
+
+    /* What the lane multiplies of a tile. */
+    static __device__ __forceinline__ uint4 phi_of(const stage &s, int half, int tile)
+    {
+        const int lane = (int)threadIdx.x % 32;
+        if constexpr (AS_IT_LIES) {
+            uint32_t b[4];
+            load_transposed(b, shared_address(&s.phi[half][lane * stage::PITCH + tile]));
+            return make_uint4(b[0], b[1], b[2], b[3]);
+        } else {
+            return s.phi[half][tile * 32 + lane];
         }
     }
 
@@ -174,22 +210,24 @@ template <class T, int TILES> struct tensor_sums {
 /* Tokens blockIdx.x WARPS TOKENS..., TILES tiles of phi from blockIdx.y TILES on, split
  * blockIdx.z. The columns of a stage are asked for when all threads have done with those that were
  * in its place. */
-template <class T, int TILES>
+template <class T, int TILES, bool AS_IT_LIES>
 __global__ void __launch_bounds__(TENSOR_THREADS, 2)
     tensor_products_kernel(const __grid_constant__ tensor_args a)
 {
     extern __shared__ uint4 memory[];
-    tensor_stage<TILES> *const stages = (tensor_stage<TILES> *)memory;
+    typedef tensor_stage<TILES, AS_IT_LIES> stage;
+    stage *const stages = (stage *)memory;
     const coeffs_args &c = a.f.c;
     const int begin = (int)blockIdx.z * a.f.slice, end = min(begin + a.f.slice, c.streams * c.n),
               steps = (end - begin + STEP - 1) / STEP;
-    tensor_reader<T, TILES> reader(a, begin, end);
-    tensor_sums<T, TILES> sums = {};
+    tensor_reader<T, TILES, AS_IT_LIES> reader(a, begin, end);
+    tensor_sums<T, TILES, AS_IT_LIES> sums = {};
     let_the_next_come();
     for (int s = 0; s < TENSOR_STAGES - 1; s++)
         if (s < steps)
             reader.ask_x(stages[s]);
-    wait_for_the_kernel_before();
+    if (!AS_IT_LIES)
+        wait_for_the_kernel_before();
     for (int s = 0; s < TENSOR_STAGES - 1; s++) {
         if (s < steps)
             reader.ask_phi(stages[s]);
@@ -232,28 +270,43 @@ static int tiles_of(int columns)
     return (int)ceil_div(columns, 8 * of_warp) * of_warp;
 }
 
+/* Chunks of phi in the order of tiles; 0: it is taken as it lies. */
 static int64_t packed_chunks(const coeffs_args &c, int tiles)
 {
+    if (c.columns % 8 == 0 && (uintptr_t)c.phi % 16 == 0)
+        return 0;
     return ceil_div((int64_t)c.streams * c.n, STEP) * 2 * tiles * 32;
+}
+
+template <class T, int TILES, bool AS_IT_LIES>
+static void launch_tiles_as(const cuda_call &call, const tensor_args &a)
+{
+    const size_t shared = TENSOR_STAGES * sizeof(tensor_stage<TILES, AS_IT_LIES>);
+    const dim3 grid((unsigned)ceil_div(a.f.c.tokens, WARPS * TOKENS), (unsigned)(a.tiles / TILES),
+                    (unsigned)a.f.splits);
+    const auto kernel = tensor_products_kernel<T, TILES, AS_IT_LIES>;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    if (AS_IT_LIES)
+        kernel<<<grid, TENSOR_THREADS, shared, call.stream>>>(a);
+    else
+        launch_behind_with(shared, call, kernel, grid, dim3(TENSOR_THREADS), a);
 }
 
 template <class T, int TILES>
 static void launch_tiles_of(const cuda_call &call, const tensor_args &a)
 {
-    const size_t shared = TENSOR_STAGES * sizeof(tensor_stage<TILES>);
-    const dim3 grid((unsigned)ceil_div(a.f.c.tokens, WARPS * TOKENS), (unsigned)(a.tiles / TILES),
-                    (unsigned)a.f.splits);
-    cudaFuncSetAttribute(tensor_products_kernel<T, TILES>,
-                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    launch_behind_with(shared, call, tensor_products_kernel<T, TILES>, grid, dim3(TENSOR_THREADS),
-                       a);
+    if (a.packed)
+        launch_tiles_as<T, TILES, false>(call, a);
+    else
+        launch_tiles_as<T, TILES, true>(call, a);
 }
 
 template <class T> static void launch_tensor_of(const cuda_call &call, const tensor_args &a)
 {
     const int of_warp = tiles_of_warp(a.f.c.columns);
-    pack_phi_kernel<T>
-        <<<(unsigned)ceil_div(packed_chunks(a.f.c, a.tiles), 256), 256, 0, call.stream>>>(a);
+    if (a.packed)
+        pack_phi_kernel<T>
+            <<<(unsigned)ceil_div(packed_chunks(a.f.c, a.tiles), 256), 256, 0, call.stream>>>(a);
     if (of_warp == 1)
         launch_tiles_of<T, 1>(call, a);
     else if (of_warp == 3)
