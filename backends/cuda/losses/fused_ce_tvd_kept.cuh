@@ -59,8 +59,7 @@ template <class T> __device__ __forceinline__ uint32_t larger_of_words(uint32_t 
     if constexpr (sizeof(type) == 4) {
         return __float_as_uint(fmaxf(__uint_as_float(a), __uint_as_float(b)));
     } else if constexpr (std::is_same<type, bf16>::value) {
-        const __nv_bfloat162 c =
-            __hmax2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b);
+        const __nv_bfloat162 c = __hmax2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b);
         return *(const uint32_t *)&c;
     } else {
         const __half2 c = __hmax2(*(const __half2 *)&a, *(const __half2 *)&b);
@@ -110,7 +109,8 @@ template <class T> struct kept_pair {
     /* Chunks that are not there. */
     static __device__ __forceinline__ void fill(uint4 *memory, int lane, int lanes, int n)
     {
-        constexpr uint32_t word = MINUS_INFINITY<T> | (sizeof(T) == 4 ? 0 : MINUS_INFINITY<T> << 16);
+        constexpr uint32_t word =
+            MINUS_INFINITY<T> | (sizeof(T) == 4 ? 0 : MINUS_INFINITY<T> << 16);
         for (int k = 0; k < CHUNKS; k++)
             for (int s = 0; s < 2 * STAGES && (k * lanes + lane) * V<T> >= n; s++)
                 *place(memory, s / 2, s % 2, k) = make_uint4(word, word, word, word);

@@ -9,7 +9,7 @@ enum {
     WIDE_BLOCKS = 8, /* a multiprocessor */
     WIDE_AHEAD = 4,  /* chunks that a thread loads before it computes */
     WIDE_ROWS = 64,
-    WIDE_LEAST = 1 << 18,      /* elements */
+    WIDE_LEAST = 1 << 18,    /* elements */
     WIDE_TOGETHER = 24 << 20 /* bytes of rows whose squares are added up before they are scaled:
                                 these come from the cache */
 };
