@@ -31,20 +31,19 @@ static void through_softmax(const job *j, float *w, float *g)
 }
 
 /* Of the logistic function s of x: g = s (1 - s) g, renormalised (g - sum of g s / u) / u in place
- * of g, u = 1e-20 + sum of s. */
+ * of g, u = 1e-20 + sum of s. Of one expert s / u is 1, and nothing must be left. */
 static void through_sigmoid(const job *j, float *w, float *g)
 {
     vf all = v_set(0.0f), sum = v_set(0.0f);
-    for (int64_t k = 0; j->renormalise && k < j->top_k; k += VL) {
-        const vf s = v_sigmoid(v_load(EL_F32, w, k));
-        all += v_load(EL_F32, g, k) * s;
-        sum += s;
-    }
-    const float u = j->renormalise ? v_sum(sum) + 1e-20f : 1;
-    const vf mean = v_set(v_sum(all) / u);
+    for (int64_t k = 0; j->renormalise && k < j->top_k; k += VL)
+        sum += v_sigmoid(v_load(EL_F32, w, k));
+    const vf u = v_set(j->renormalise ? v_sum(sum) + 1e-20f : 1);
+    for (int64_t k = 0; j->renormalise && k < j->top_k; k += VL)
+        all += v_load(EL_F32, g, k) * (v_sigmoid(v_load(EL_F32, w, k)) / u);
+    const vf mean = v_set(v_sum(all));
     for (int64_t k = 0; k < j->top_k; k += VL) {
         const vf x = v_load(EL_F32, w, k), slope = v_sigmoid(x) * v_sigmoid(-x);
-        v_store(EL_F32, g, k, slope / v_set(u) * (v_load(EL_F32, g, k) - mean));
+        v_store(EL_F32, g, k, slope / u * (v_load(EL_F32, g, k) - mean));
     }
 }
 
@@ -83,10 +82,10 @@ static void spread_kept(const job *j, float *x, float lse, float by)
         v_store(EL_F32, x, e, p);
         sum += j->c ? p * v_load(EL_F32, j->c, e) : v_set(0.0f);
     }
-    const vf rest = v_set(by + j->z * lse - v_sum(sum));
+    const vf mean = v_set(v_sum(sum)), rest = v_set(by + j->z * lse);
     for (int64_t e = 0; e < j->n; e += VL) {
         const vf c = j->c ? v_load(EL_F32, j->c, e) : v_set(0.0f);
-        v_store(EL_F32, x, e, v_load(EL_F32, x, e) * (c + rest));
+        v_store(EL_F32, x, e, v_load(EL_F32, x, e) * ((c - mean) + rest));
     }
 }
 

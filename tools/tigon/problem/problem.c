@@ -18,7 +18,8 @@ static int remember(problem *p, char *error)
     return 0;
 }
 
-/* Values of inputs and poison of outputs. Integers come first: values may depend on the targets. */
+/* Values of inputs and poison of outputs. Integers come first: values may depend on the targets.
+ * Those that a forward saves have legal ones until its own are there: a check reads them. */
 static int fill(const catalogue *cat, problem *p, int integers, uint64_t seed, char *error)
 {
     for (int i = 0; i < p->op->ntensors; i++) {
@@ -27,7 +28,8 @@ static int fill(const catalogue *cat, problem *p, int integers, uint64_t seed, c
             continue;
         if (!t->read && p->guard)
             pb_poison(t);
-        if (t->read && !pb_is_saved(cat, p->op, t->decl->name) && pb_fill(p, t, seed, error))
+        const int is_filled = t->read && (integers || !pb_is_saved(cat, p->op, t->decl->name));
+        if (is_filled && pb_fill(p, t, seed, error))
             return -1;
     }
     return 0;

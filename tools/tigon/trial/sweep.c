@@ -198,11 +198,21 @@ static int is_small(const catalogue *cat, const pb_op *op, const pb_case *c, cha
     return small;
 }
 
-int check_is_legal(const catalogue *cat, const pb_op *op, const pb_case *c, char *error)
+static int takes_case(const catalogue *cat, const pb_op *op, const pb_case *c, char *error)
 {
     problem *p = shapes_of(cat, op, c, error);
-    const int legal = check_takes(p);
+    const int takes = check_takes(p);
     problem_free(p);
+    return takes;
+}
+
+/* A backward's case must be one of the forward's, which saves tensors for it. */
+int check_is_legal(const catalogue *cat, const pb_op *op, const pb_case *c, char *error)
+{
+    int legal = takes_case(cat, op, c, error);
+    for (int i = 0; legal && strstr(op->info->name, "_backward") && i < cat->nops; i++)
+        if (pb_same_group(cat->ops[i].group, op->group) && &cat->ops[i] != op)
+            legal = takes_case(cat, &cat->ops[i], c, error);
     return legal;
 }
 
