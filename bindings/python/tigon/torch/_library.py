@@ -21,7 +21,7 @@ class _Library(torch.library.Library):
 
 
 library = _Library("tigon", "DEF")
-functions = {}  # the operators that have gradients
+functions = {}  # the operators, with their gradients
 _NONE = {}  # the options of an operator that has none
 
 
@@ -213,6 +213,7 @@ def _define_whole(name):
     op = Operator(name)
     _define(op)
     torch.library.register_autograd(f"tigon::{name}", _refuse_gradient(name), lib=library)
+    functions[name] = getattr(torch.ops.tigon, name)
 
 
 def _refuse_gradient(name):

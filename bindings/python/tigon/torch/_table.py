@@ -19,13 +19,15 @@ LEFT_OUT = {"gemm": {"beta", "addend"}, "batched_gemm": {"beta", "addend"}, "cro
 # The output whose first size no input tells, the input of forward that has it, and what follows it in the shape of dy.
 ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_backward": ("x", "dx", slice(None))}
 # Outputs that backward reads for their own gradient alone, or can do without: computed where they are asked for.
-ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy", "logits"}}
+ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy", "logits"}, "moe_router": {"counts"}}
+# Results that have no gradient, and are returned nevertheless.
+SHOWN = {"moe_router": {"index"}}
 # Options that PyTorch sees as tensors of one number on the CPU, so that a program that was traced draws anew each time that it runs.
 DRAWN = {"flash_attention": {"seed"}}
 # Operators without forward and backward: the gradients of products are products.
 PRODUCTS = ("gemm", "batched_gemm")
 # Operators that have no gradient: of a whole batch, and of tensors that are updated in place, (tensors, those that are updated, options).
-WHOLE = ("newton_schulz",)
+WHOLE = ("newton_schulz", "moe_route")
 UPDATES = {
     "adamw": (("param", "grad", "m", "v", "master"), ("param", "m", "v", "master"), ("beta1", "beta2", "eps", "weight_decay", "grad_scale")),
     "muon_momentum": (("grad", "m", "update"), ("m", "update"), ("momentum", "grad_scale", "plain")),

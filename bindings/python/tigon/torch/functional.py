@@ -8,7 +8,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 from tigon import _core
 from tigon.torch import _spread
 from tigon.torch._library import argument, functions
-from tigon.torch._table import FAMILIES, PRODUCTS, WHOLE, Operator
+from tigon.torch._table import FAMILIES, PRODUCTS, SHOWN, WHOLE, Operator
 
 
 def overridable(function):
@@ -44,20 +44,6 @@ def _function(name, op, shown, in_forward=()):
     function.__module__ = "tigon.torch"
     function.__doc__ = _core.operators[op.name].__doc__
     function.__signature__ = _signature(op, extra)
-    return overridable(function)
-
-
-def _whole(name):
-    """An operator of one output, without a gradient."""
-    op, target = Operator(name), getattr(torch.ops.tigon, name)
-
-    def function(*args, **options):
-        return target(*args, **options)
-
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = "tigon.torch"
-    function.__doc__ = _core.operators[name].__doc__
-    function.__signature__ = _signature(op, [])
     return overridable(function)
 
 
@@ -99,14 +85,28 @@ def _attention(function):
     return overridable(call)
 
 
+def _router(function):
+    @functools.wraps(function)
+    def call(logits, bias=None, mask=None, *, counts=False, balance=False, z_loss=False, **options):
+        results = function(logits, bias, mask, counts=counts or balance or z_loss, balance=balance, z_loss=z_loss, **options)
+        return results if counts or not (balance or z_loss) else results[:2] + results[3:]
+    return overridable(call)
+
+
+def _shown(name, family):
+    return set(family.upstream.values()) - set(family.forward.flags) | SHOWN.get(name, set())
+
+
 __all__ = list(FAMILIES) + list(PRODUCTS) + list(WHOLE) + ["adamw"]
 for _name, _family in FAMILIES.items():
-    globals()[_name] = _function(_name, _family.forward, set(_family.upstream.values()) - set(_family.forward.flags), _family.in_forward)
+    globals()[_name] = _function(_name, _family.forward, _shown(_name, _family), _family.in_forward)
 flash_attention = _attention(globals()["flash_attention"])
+moe_router = _router(globals()["moe_router"])
 for _name in PRODUCTS:
     globals()[_name] = _function(_name, Operator(_name), {"c"})
 for _name in WHOLE:
-    globals()[_name] = _whole(_name)
+    _op = Operator(_name)
+    globals()[_name] = _function(_name, _op, set(_op.outputs) - set(_op.flags))
 
 
 @overridable
