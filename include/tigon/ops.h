@@ -217,11 +217,11 @@ enum { TG_MOE_SWIGLU = 0, TG_MOE_GEGLU = 1, TG_MOE_GEGLU_EXACT = 2 };
  *     to T (Llama 4).
  *   capacity: the slots that an expert takes at most. Those that come behind, in the order of
  *     t K + k, count as slots without expert. 0: all.
- * Saved for backward, each NULL if it is not wanted: pre [T K,2I] T, G and U in the order of
- *   gate_up's rows; and the routing, i64: slot [T K], the numbers t K + k ordered by expert and,
- *   within one, by number, those without expert at the end; offset [E+1], where each expert's
- *   begin, offset[E] the first without expert; place [T,K], where each number stands in slot. Rows
- *   of pre from offset[E] on become 0.
+ * Saved for backward, each NULL if it is not wanted: the routing, i64: slot, T K of any shape, the
+ *   numbers t K + k ordered by expert and, within one, by number, those without expert at the end;
+ *   offset [E+1], where each expert's begin, offset[E] the first without expert; place [T,K], where
+ *   each number stands in slot. And pre [..,2I] T, T K rows in the order of slot: G and U as
+ *   gate_up's rows give them. Rows from offset[E] on become 0.
  * Errors: on the host, an index out of range. In a device's memory nothing is read or written out
  *   of range, and tg_sync() tells.
  * Numerics: sums and activation are f32, of sums that have not been rounded; A is rounded to T,

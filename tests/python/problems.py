@@ -174,6 +174,25 @@ def causal_conv1d(x, weight, bias, in_gate, out_gate, segments):
     return out_gate * F.silu(torch.stack(sums, 1))
 
 
+def grouped_gemm(a, b, offset, bias):
+    ends = offset.tolist()
+    groups = [a[first:end] @ b[e].T + bias[e] for e, (first, end) in enumerate(zip(ends, ends[1:]))]
+    return torch.cat([*groups, torch.zeros(len(a) - ends[-1], b.shape[1], dtype=a.dtype)])
+
+
+def fused_moe(x, gate_up, down, index, weights, gate_up_bias, down_bias, addend):
+    """Slot by slot; an index of all experts is none."""
+    rows = []
+    for t in range(len(x)):
+        y = addend[t]
+        for e, weight in zip(index[t].tolist(), weights[t]):
+            if e < len(down):
+                gate, up = (gate_up[e] @ x[t] + gate_up_bias[e]).chunk(2)
+                y = y + weight * (down[e] @ (F.silu(gate) * up) + down_bias[e])
+        rows.append(y)
+    return torch.stack(rows)
+
+
 def multi_token_attention(scores, weight, bias, padding, groups):
     lower = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     return F.conv2d(scores.masked_fill(~lower, -math.inf).softmax(-1), weight, bias, padding=padding, groups=groups) * lower
@@ -227,6 +246,12 @@ def problems():
             lambda silu, **tensors: causal_conv1d(**tensors), {"silu": True}),
         "multi_token_attention": Problem({"scores": normal(2, 4, 7, 7), "weight": normal(6, 2, 3, 3), "bias": normal(6)},
                                          multi_token_attention, {"padding": 1, "groups": 2}),
+        "grouped_gemm": Problem({"a": normal(7, N), "b": normal(4, 5, N), "offset": torch.tensor([0, 2, 2, 5, 6]), "bias": normal(4, 5)},
+                                grouped_gemm),
+        "fused_moe": Problem(
+            {"x": normal(5, N), "gate_up": normal(3, 12, N, scale=0.3), "down": normal(3, N, 6, scale=0.3), "weights": normal(5, 2).softmax(-1),
+             "index": torch.tensor([[0, 1], [1, 1], [3, 0], [0, 1], [1, 3]]), "gate_up_bias": normal(3, 12), "down_bias": normal(3, N),
+             "addend": normal(5, N)}, lambda recompute=False, **tensors: fused_moe(**tensors)),
         "softmax": Problem({"x": x}, lambda x: x.softmax(-1)),
         "sparsemax": Problem({"x": x}, sparsemax),
         "cross_entropy": Problem({"logits": normal(rows, classes), "target": ids},

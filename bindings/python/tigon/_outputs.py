@@ -90,12 +90,12 @@ def make(op, tensors, shapes):
 
 def traced_shapes(op, tensors, options, names):
     """Shapes of outputs by name, for tensors of PyTorch whose sizes may be symbols. The library does not know those: large numbers stand for
-    them, of which it may give the half, the double, or two more."""
+    them, of which it may give the half, the double, or one or two more."""
     torch, sizes = sys.modules["torch"], {}
 
     def stand_in(size):
         number = (1 << 40) + (len(sizes) << 20)
-        sizes.update({number: size, number // 2: size // 2, 2 * number: 2 * size, number + 2: size + 2})
+        sizes.update({number: size, number // 2: size // 2, 2 * number: 2 * size, number + 1: size + 1, number + 2: size + 2})
         return number
     options = {n: stand_in(v) if isinstance(v, torch.SymInt) else v for n, v in options.items()}
     shapes = {n: tuple(map(stand_in, t.shape)) for n, t in tensors.items()}

@@ -27,7 +27,7 @@ tg_status tg_check_fused_moe_forward(const tg_fused_moe_forward_args *args)
 tg_status tg_check_fused_moe_backward(const tg_fused_moe_backward_args *args)
 {
     const char *op = "fused_moe_backward";
-    const int64_t slots = args->slot->shape[0];
+    const int64_t slots = tg_numel(args->slot);
     TG_TRY(check_gate(op, args->activation, args->limit, args->alpha, args->up_offset));
     TG_TRY(tg_expect_with(op, "dgate_up_bias", args->dgate_up_bias, "gate_up_bias",
                           args->gate_up_bias));

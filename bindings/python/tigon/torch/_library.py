@@ -67,6 +67,7 @@ def _backward(family):
 
     def compute(needed, ctx, known, again):
         results = {d: _scaled(known[d], known["dloss"], again) for d in needed if ctx.options.get(d)}
+        results.update({d: known[d] for d in needed if d in family.upstream})
         if needed - set(results):
             options = {n: v for n, v in ctx.options.items() if n in names}
             options.update({n: n in needed for n in backward.flags})

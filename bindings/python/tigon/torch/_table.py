@@ -10,16 +10,20 @@ from tigon._outputs import SCHEMA
 GRADIENTS_IN_FORWARD = {"fused_linear_cross_entropy", "fused_linear_jsd", "fused_linear_kl_div"}
 # The gradient of an input that another input shares.
 SHARED = {"fused_add_rms_norm": {"residual": "dx"}}
+# The gradient of an input that is the upstream one of an output.
+PASSED = {"fused_moe": {"addend": "dy"}}
 # Options that are about gradients that are accumulated or scaled, which autograd does itself, and of slices of a vocabulary,
 # whose losses are no losses by themselves (parallel.py).
 _SLICE = {"vocab_start", "vocab_size"}
 LEFT_OUT = {"gemm": {"beta", "addend"}, "batched_gemm": {"beta", "addend"}, "cross_entropy": {"grad_scale"} | _SLICE, "softmax_jsd": {"grad_scale"},
             "softmax_kl_div": {"grad_scale"},
-            "softmax_logp": {"grad_scale"} | _SLICE, "fused_linear_cross_entropy": _SLICE, "fused_linear_logp": _SLICE}
+            "softmax_logp": {"grad_scale"} | _SLICE, "fused_linear_cross_entropy": _SLICE, "fused_linear_logp": _SLICE,
+            "grouped_gemm": {"gather", "top_k"}}
 # The output whose first size no input tells, the input of forward that has it, and what follows it in the shape of dy.
 ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_backward": ("x", "dx", slice(None))}
 # Outputs that backward reads for their own gradient alone, or can do without: computed where they are asked for.
-ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy", "logits"}, "moe_router": {"counts"}}
+ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy", "logits"}, "moe_router": {"counts"},
+              "fused_moe": {"pre"}}
 # Results that have no gradient, and are returned nevertheless.
 SHOWN = {"moe_router": {"index"}}
 # Options that PyTorch sees as tensors of one number on the CPU, so that a program that was traced draws anew each time that it runs.
@@ -35,7 +39,7 @@ UPDATES = {
 }
 # Families whose inputs autocast lowers, as it does for products in PyTorch; of the others it makes the types one.
 LOWERED = {*PRODUCTS, "flash_attention", "fused_neighborhood_attention", "fused_linear_cross_entropy", "fused_linear_jsd",
-           "fused_linear_kl_div", "fused_linear_logp"}
+           "fused_linear_kl_div", "fused_linear_logp", "grouped_gemm", "fused_moe"}
 
 
 class Operator:
@@ -97,8 +101,8 @@ class Family:
         forward.flags = [n for n in forward.flags if n not in backward.inputs or n in self.on_request]
         self.saved = [n for n in backward.inputs if n in forward.inputs + forward.outputs]
         self.upstream = {f"d{n}": n for n in forward.outputs if f"d{n}" in backward.inputs}
-        self.gradients = {n: SHARED.get(name, {}).get(n, f"d{n}") for n in forward.inputs}
-        self.gradients = {n: d for n, d in self.gradients.items() if d in backward.outputs}
+        self.gradients = {n: {**SHARED, **PASSED}.get(name, {}).get(n, f"d{n}") for n in forward.inputs}
+        self.gradients = {n: d for n, d in self.gradients.items() if d in backward.outputs or d in self.upstream}
         self.in_forward = [n for n in forward.outputs if n in self.gradients.values()]
         self.constant = [n for n in forward.outputs if n not in self.upstream.values()]
 

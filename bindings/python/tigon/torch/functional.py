@@ -97,11 +97,32 @@ def _shown(name, family):
     return set(family.upstream.values()) - set(family.forward.flags) | SHOWN.get(name, set())
 
 
+def _moe(function):
+    """x, index and weights of any leading dimensions; recompute=True keeps no activations for backward, which computes them again."""
+    signature = inspect.signature(function)
+    kept = [p for n, p in signature.parameters.items() if n != "pre"]
+    recomputed = inspect.Parameter("recompute", inspect.Parameter.KEYWORD_ONLY, default=False)
+
+    @functools.wraps(function)
+    def call(x, gate_up, down, index, weights, gate_up_bias=None, down_bias=None, addend=None, *, recompute=False, **options):
+        tensors = (x, gate_up, down, weights, gate_up_bias, down_bias)
+        keep = not recompute and torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+        hidden, shape = x.shape[-1], x.shape
+        x, addend = (t if t is None or t.dim() == 2 else t.reshape(-1, hidden) for t in (x, addend))
+        index, weights = (t if t.dim() == 2 else t.reshape(-1, t.shape[-1]) for t in (index, weights))
+        y = function(x, gate_up, down, index, weights, gate_up_bias, down_bias, addend, pre=keep, **options)
+        y = y[0] if keep else y
+        return y if y.shape == shape else y.reshape(shape)
+    call.__signature__ = signature.replace(parameters=[*kept, recomputed])
+    return overridable(call)
+
+
 __all__ = list(FAMILIES) + list(PRODUCTS) + list(WHOLE) + ["adamw"]
 for _name, _family in FAMILIES.items():
     globals()[_name] = _function(_name, _family.forward, _shown(_name, _family), _family.in_forward)
 flash_attention = _attention(globals()["flash_attention"])
 moe_router = _router(globals()["moe_router"])
+fused_moe = _moe(globals()["fused_moe"])
 for _name in PRODUCTS:
     globals()[_name] = _function(_name, Operator(_name), {"c"})
 for _name in WHOLE:

@@ -126,6 +126,27 @@ class MHCCoeffs(Module):
         self.alpha_pre, self.alpha_post, self.alpha_res = (_filled(1, 1, device=device, dtype=dtype) for _ in range(3))
 
 
+class FusedMoE(Module):
+    """The experts of a mixture: gated layers of which each token goes through those that index [.., K] names, with weights [.., K]."""
+
+    family = "fused_moe"
+    takes = ("gate_up", "down", "gate_up_bias", "down_bias")
+
+    def __init__(self, hidden_size, intermediate_size, num_experts, bias=False, recompute=False, device=None, dtype=None, **options):
+        super().__init__(**options)
+        if recompute:
+            self.options["recompute"] = True
+        transposed, both = options.get("transposed"), 2 * intermediate_size
+
+        def matrix(rows, columns):
+            shape = (columns, rows) if transposed else (rows, columns)
+            bound = columns ** -0.5
+            return nn.Parameter(torch.empty(num_experts, *shape, device=device, dtype=dtype).uniform_(-bound, bound))
+        self.gate_up, self.down = matrix(both, hidden_size), matrix(hidden_size, intermediate_size)
+        self.gate_up_bias = _filled(0, num_experts, both, device=device, dtype=dtype) if bias else None
+        self.down_bias = _filled(0, num_experts, hidden_size, device=device, dtype=dtype) if bias else None
+
+
 class Embedding(Module):
     family = "embedding"
     takes = ("weight",)
@@ -153,7 +174,7 @@ _CLASSES = {
     "KLDivLoss": "kl_div", "TVDLoss": "tvd", "JSDLoss": "jsd", "SoftmaxJSDLoss": "softmax_jsd", "FusedLinearJSDLoss": "fused_linear_jsd",
     "SoftmaxKLDivLoss": "softmax_kl_div", "FusedLinearKLDivLoss": "fused_linear_kl_div", "FusedCETVDLoss": "fused_ce_tvd",
     "SoftmaxLogp": "softmax_logp", "FusedLinearLogp": "fused_linear_logp", "SumRows": "sum_rows", "SumSquares": "sum_squares",
-    "MHCPre": "mhc_pre", "MHCPostRes": "mhc_post_res",
+    "MHCPre": "mhc_pre", "MHCPostRes": "mhc_post_res", "GroupedGemm": "grouped_gemm",
 }
 for _name, _family in _CLASSES.items():
     globals()[_name] = type(_name, (Module,), {"family": _family, "__module__": __name__, "__doc__": getattr(functional, _family).__doc__})
@@ -272,5 +293,5 @@ def _state_type(param):
     return torch.float64 if param.dtype == torch.float64 else torch.float32
 
 
-__all__ = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "DyT", "PolyNorm", "AttnRes", "MHCCoeffs", "CausalConv1d", "MultiTokenAttention", "Embedding", "Linear", "AdamW", "Muon",
+__all__ = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "DyT", "PolyNorm", "AttnRes", "MHCCoeffs", "CausalConv1d", "MultiTokenAttention", "FusedMoE", "Embedding", "Linear", "AdamW", "Muon",
            *_CLASSES]
