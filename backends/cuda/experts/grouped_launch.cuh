@@ -82,6 +82,7 @@ static bool launch_rows(const cuda_call &call, int type, grouped_rows &p, int64_
     p.bytes = (int)(2 * a.width);
     p.gather = a.gather;
     p.per = (unsigned)a.per;
+    p.most = (unsigned)(a.rows - 1);
     if (LAYOUT == B_HALVES)
         p.columns = (int)ceil_div(p.half, TILE_N / 2);
     return call.capability == 90 && map_b<LAYOUT>(&p.b, type, b) &&
