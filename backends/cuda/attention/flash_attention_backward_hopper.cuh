@@ -7,7 +7,7 @@
  * so that some job can always go on. Jobs of some heads are interleaved, so that a job's turn has
  * mostly come when it gets there.
  *
- * One warp of a block brings tiles, two watch turns, and two warpgroups compute, each with half of
+ * One warp of a block brings tiles, two pass turns on, and two warpgroups compute, each with half of
  * the keys: s^T = k q^T and dp^T = v dy^T have keys as rows, so that p^T and ds^T are factors of dv
  * and dk as they lie in registers. dq needs ds of all keys, which goes through shared memory. */
 #ifndef CUDA_FLASH_ATTENTION_BACKWARD_HOPPER_CUH
@@ -27,15 +27,15 @@ __global__ void __launch_bounds__(C::THREADS, 1)
     char *const place = shared + C::JOB;
     if (threadIdx.x == 0) {
         init_barrier(memory + C::KEYS_HERE, 1);
-        init_barrier(memory + C::KEYS_FREE, C::WARPS + C::GROUPS);
+        init_barrier(memory + C::KEYS_FREE, C::WARPS + 2);
         for (int i = 0; i < C::STAGES; i++) {
             init_barrier(memory + C::Q_HERE + 8 * i, 1);
             init_barrier(memory + C::DY_HERE + 8 * i, 1);
             init_barrier(memory + C::FREE + 8 * i, C::WARPS);
         }
-        for (int i = 0; i < C::GROUPS; i++) {
+        for (int i = 0; i < C::TURNS; i++) {
             init_barrier(memory + C::TURN + 8 * i, 1);
-            init_barrier(memory + C::ADDED + 8 * i, 4);
+            init_barrier(memory + C::ADDED + 8 * i, C::WARPS);
         }
         fence_barriers();
     }
@@ -43,9 +43,13 @@ __global__ void __launch_bounds__(C::THREADS, 1)
     if (threadIdx.x >= C::GROUPS * WARPGROUP) {
         fewer_registers<C::FEWER>();
         const int warp = threadIdx.x / 32 - C::WARPS;
-        if (lane_id() == 0 && warp < C::GROUPS)
-            watch_turns<C>(a, memory, place, warp);
-        else if (lane_id() == 0 && warp == C::GROUPS)
+        if (lane_id() != 0)
+            return;
+        if (warp == 0)
+            await_turns<C>(a, memory, place);
+        else if (warp == 1)
+            pass_turns<C>(a, memory, place);
+        else if (warp == 2)
             bring_tiles<C>(a, memory, place);
     } else {
         more_registers<C::MORE>();
@@ -76,7 +80,7 @@ __global__ void __launch_bounds__(256)
     const int rows = a.tiles * C::QUERIES, c = (int)(thread % LANES) * V<T>;
     const int row = (int)(at % rows), h = (int)(at / rows % p.heads);
     const int b = (int)(at / rows / p.heads);
-    if (thread < 2ll * a.tiles * p.heads * p.batches)
+    if (thread < (int64_t)a.tiles * p.heads * p.batches)
         a.turns[thread] = 0;
     if (b >= p.batches)
         return;
@@ -117,7 +121,7 @@ template <class C> static int64_t flash_lay_out(flash_backward_jobs &a, char *ro
     a.p.rows = (flash_row *)room;
     room += tiles * C::QUERIES * (int64_t)sizeof(flash_row);
     a.turns = (unsigned *)room;
-    return room - first + tiles * 2 * (int64_t)sizeof(unsigned);
+    return room - first + tiles * (int64_t)sizeof(unsigned);
 }
 
 template <class T, class C>

@@ -109,9 +109,9 @@ __device__ __forceinline__ void add_four(float4 *to, const float (&x)[4])
 /* A warpgroup's half of a tile of dq: the first job writes, others add, and the last one has the
  * result. (One branch for all numbers: a branch for each was an eighth of the kernel's time.) */
 template <class T, class C>
-__device__ __forceinline__ void add_to_dq(const flash_backward_jobs &a, const flash_job &j,
-                                          const flash_step &s, int half,
-                                          float (&sum)[C::OF_SUMS / 8][4])
+__device__ __forceinline__ void add_in_turn(const flash_backward_jobs &a, const flash_job &j,
+                                            const flash_step &s, int half,
+                                            float (&sum)[C::OF_SUMS / 8][4])
 {
     constexpr int N = C::OF_SUMS / 8;
     const flash_problem &p = a.p;
@@ -146,6 +146,20 @@ __device__ __forceinline__ void add_to_dq(const flash_backward_jobs &a, const fl
     const float factor[2] = {p.scale, p.scale};
     store_sums<T>(sum, factor, p.dq.at(j.of.batch, s.head, j.of.query + row) + column * sizeof(T),
                   p.dq.row, j.of.queries - row, p.d - column);
+}
+
+/* The same when the turn of this step has come, which is over then. */
+template <class T, class C>
+__device__ __forceinline__ void add_to_dq(const flash_backward_jobs &a, const flash_job &j,
+                                          const flash_step &s, int half, uint32_t memory,
+                                          int number, float (&sum)[C::OF_SUMS / 8][4])
+{
+    const int at = 8 * (number % C::TURNS);
+    wait_barrier(memory + C::TURN + at, number / C::TURNS % 2);
+    add_in_turn<T, C>(a, j, s, half, sum);
+    __syncwarp();
+    if (lane_id() == 0)
+        arrive(memory + C::ADDED + at);
 }
 
 /* The job's keys are through, and their memory is another's. */

@@ -1,5 +1,5 @@
 /* flash_attention_jobs_hopper.cuh - the backward on Hopper: what a block has in shared memory, its
- * jobs, and the threads that bring tiles and watch turns. */
+ * jobs, and the threads that bring tiles and pass turns on. */
 #ifndef CUDA_FLASH_ATTENTION_JOBS_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_JOBS_HOPPER_CUH
 
@@ -10,7 +10,7 @@ struct flash_backward_jobs {
     flash_jobs jobs;
     CUtensorMap q, k, v, dy;
     float *sums;     /* [B,Hq,tiles,2,64 x OF_SUMS]: dq so far, as it lies in registers */
-    unsigned *turns; /* [B,Hq,tiles,2]: jobs that have added to each half of a tile of dq */
+    unsigned *turns; /* [B,Hq,tiles]: jobs that have added to a tile of dq */
     int tiles;       /* of queries of a head */
     float to_cap;    /* what a score is multiplied by before its hyperbolic tangent is taken; 0 */
 };
@@ -18,7 +18,7 @@ struct flash_backward_jobs {
 /* What a block has in shared memory: tiles of KEYS keys of D elements and values of E, of QUERIES
  * queries and dy, STAGES of these; SCORES tiles of [KEYS, QUERIES] scores. */
 template <int D_, int E_, int KEYS_, int QUERIES_, int SCORES> struct flash_backward_memory {
-    static constexpr int D = D_, E = E_, KEYS = KEYS_, QUERIES = QUERIES_, STAGES = 2;
+    static constexpr int D = D_, E = E_, KEYS = KEYS_, QUERIES = QUERIES_, STAGES = 2, TURNS = 2;
     static constexpr bool OF_KEYS = true; /* rows of a job are keys */
     static constexpr int ROWS = KEYS, COLUMNS = QUERIES;
     static constexpr int GROUPS = 2, WARPS = 4 * GROUPS, THREADS = (GROUPS + 1) * WARPGROUP;
@@ -32,7 +32,7 @@ template <int D_, int E_, int KEYS_, int QUERIES_, int SCORES> struct flash_back
     static constexpr int KEYS_HERE = ROWS_AT + STAGES * OF_ROWS, KEYS_FREE = KEYS_HERE + 8;
     static constexpr int Q_HERE = KEYS_FREE + 8, DY_HERE = Q_HERE + 8 * STAGES;
     static constexpr int FREE = DY_HERE + 8 * STAGES, TURN = FREE + 8 * STAGES;
-    static constexpr int ADDED = TURN + 8 * GROUPS, JOB = ADDED + 8 * GROUPS;
+    static constexpr int ADDED = TURN + 8 * TURNS, JOB = ADDED + 8 * TURNS;
     static constexpr int BYTES = JOB + (int)sizeof(flash_job);
     static constexpr int KEYS_PANEL = KEYS * PANEL_PITCH, QUERIES_PANEL = QUERIES * PANEL_PITCH;
     static_assert(JOB % 16 == 0, "jobs are read as they are aligned");
@@ -120,7 +120,7 @@ __device__ __forceinline__ void each_job(const flash_backward_jobs &a, uint32_t 
     }
 }
 
-/* ---- who brings tiles, and who watches turns: one thread each ---- */
+/* ---- who brings tiles, and who passes turns on: one thread each ---- */
 
 /* The next job, which the others know as soon as the place of its keys is free. */
 template <class C>
@@ -186,27 +186,48 @@ __device__ __forceinline__ unsigned turn_of(const unsigned *turn)
 
 __device__ __forceinline__ void end_turn(unsigned *turn, unsigned next)
 {
-    __threadfence();
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(turn), "r"(next) : "memory");
 }
 
-/* Of one half of each tile of dq: `added` follows `turn`. */
-template <class C>
-__device__ __forceinline__ void watch_turns(const flash_backward_jobs &a, uint32_t memory,
-                                            const char *place, int half)
+/* run(number of the step, place of its turn, jobs that add before this one) for each step of the
+ * block. */
+template <class C, class F>
+__device__ __forceinline__ void each_turn(const flash_backward_jobs &a, uint32_t memory,
+                                          const char *place, F run)
 {
     each_job<C>(a, memory, place, [&](const flash_job &j, int before) {
         arrive(memory + C::KEYS_FREE);
         flash_step s(a, j);
-        for (int step = 0; step < j.steps * a.p.group; step++, s.go_on(j)) {
-            unsigned *turn = a.turns + 2 * s.place(a, j) + half;
-            const unsigned own = (unsigned)(j.row / C::KEYS - first_of_keys<C>(j, s.tile));
-            while (turn_of(turn) != own)
-                ;
-            arrive(memory + C::TURN + 8 * half);
-            wait_barrier(memory + C::ADDED + 8 * half, (before + step) % 2);
-            end_turn(turn, own + 1);
-        }
+        for (int step = 0; step < j.steps * a.p.group; step++, s.go_on(j))
+            run(before + step, a.turns + s.place(a, j),
+                (unsigned)(j.row / C::KEYS - first_of_keys<C>(j, s.tile)));
+    });
+}
+
+/* Turns come, and are awaited up to C::TURNS steps ahead, while another thread passes on those that
+ * are over: that this takes its time is the matter of the job behind, not of the next step. */
+template <class C>
+__device__ __forceinline__ void await_turns(const flash_backward_jobs &a, uint32_t memory,
+                                            const char *place)
+{
+    each_turn<C>(a, memory, place, [&](int number, const unsigned *turn, unsigned own) {
+        const int at = 8 * (number % C::TURNS), round = number / C::TURNS;
+        if (round > 0)
+            wait_barrier(memory + C::ADDED + at, round % 2 ^ 1);
+        while (turn_of(turn) != own)
+            ;
+        arrive(memory + C::TURN + at);
+    });
+}
+
+template <class C>
+__device__ __forceinline__ void pass_turns(const flash_backward_jobs &a, uint32_t memory,
+                                           const char *place)
+{
+    each_turn<C>(a, memory, place, [&](int number, unsigned *turn, unsigned own) {
+        const int at = 8 * (number % C::TURNS), round = number / C::TURNS;
+        wait_barrier(memory + C::ADDED + at, round % 2);
+        end_turn(turn, own + 1);
     });
 }
 

@@ -96,11 +96,7 @@ template <class T, class C> struct flash_at_keys {
             multiply_differences(number);
             wait_for_products<1>();
             settle(dq);
-            wait_barrier(memory + C::TURN + 8 * half, number % 2);
-            add_to_dq<T, C>(a, j, at, half, dq);
-            __syncwarp();
-            if (lane_id() == 0)
-                arrive(memory + C::ADDED + 8 * half);
+            add_to_dq<T, C>(a, j, at, half, memory, number, dq);
             wait_for_products<0>();
             if (lane_id() == 0)
                 arrive(memory + C::FREE + 8 * (number % C::STAGES));

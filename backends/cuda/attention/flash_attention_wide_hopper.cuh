@@ -97,11 +97,7 @@ __device__ __forceinline__ void compute_wide_job(const flash_backward_jobs &a, u
                                 C::QUERIES_PANEL);
         wait_for_products<2>();
         settle(dq);
-        wait_barrier(memory + C::TURN + 8 * half, number % 2);
-        add_to_dq<T, C>(a, j, at, half, dq);
-        __syncwarp();
-        if (lane == 0)
-            arrive(memory + C::ADDED + 8 * half);
+        add_to_dq<T, C>(a, j, at, half, memory, number, dq);
         wait_for_products<0>();
         if (lane == 0)
             arrive(memory + C::FREE + 8 * stage);
