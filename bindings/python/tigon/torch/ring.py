@@ -116,21 +116,27 @@ class _RingAttention(torch.autograd.Function):
         q, k, v, sinks, y, lse = ctx.saved_tensors
         ring, (causal, window, options), chunk = ctx.ring, ctx.call, q.shape[1] // 2
         dy = dy if dy.stride(-1) == 1 else dy.contiguous()
-        dq, dsinks = torch.zeros_like(q, dtype=torch.float32), None if sinks is None else torch.zeros_like(sinks, dtype=torch.float32)
-        here, gradients = [k, v], [torch.zeros_like(t, dtype=torch.float32) for t in (k, v)]  # the gradients go round with what they are of
-        gone = ((),)
+        dq, dsinks = None, None if sinks is None else torch.zeros_like(sinks, dtype=torch.float32)
+        here, gradients, gone = [k, v], None, ((),)  # the gradients, in f32, go round with what they are of
         for turn, source in enumerate(ring.sources()):
             come, under_way = ring.begin(here) if turn + 1 < ring.size else (None, ((),))
-            ring.end(gone)
             for rows, keys, more, first in _blocks(ring.here, source, ring.size, chunk, causal, window):
                 given = {"sinks": sinks, "dsinks": True} if first and sinks is not None else {}
                 got = ops.flash_attention_backward(dy[:, rows], q[:, rows], here[0][:, keys], here[1][:, keys], y[:, rows],
                                                    lse[:, :, rows].contiguous(), **given, **more, **options)
-                dq[:, rows] += got[0]
-                gradients[0][:, keys] += got[1]
-                gradients[1][:, keys] += got[2]
+                ring.end(gone)  # only now are the sums so far needed
+                gone = ((),)
+                if dq is None and rows is _ALL:
+                    dq, gradients = got[0].float(), [t.float() for t in got[1:3]]
+                else:
+                    if dq is None:
+                        dq, *gradients = (torch.zeros_like(t, dtype=torch.float32) for t in (q, k, v))
+                    dq[:, rows] += got[0]
+                    gradients[0][:, keys] += got[1]
+                    gradients[1][:, keys] += got[2]
                 if given:
                     dsinks += got[3]
+            ring.end(gone)
             ring.end(under_way)
             here = come
             if ring.size > 1:
