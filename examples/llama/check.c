@@ -23,11 +23,14 @@ void options_check_use(const options *o)
 static void check_memory(const options *o)
 {
     const double rows = (double)o->batch * (double)o->seq, width = (double)o->width;
-    const double ff = (double)o->ff, layers = (double)o->layers;
+    const double ff = (double)(o->experts ? o->experts_used * o->expert_ff : o->ff);
+    const double all_ff = (double)(o->experts ? o->experts * o->expert_ff : o->ff);
+    const double layers = (double)o->layers;
     const double inner = width + (double)o->heads * (double)o->head_dim;
     const double activations =
         rows * (4 * (double)o->accumulate + layers * (4 * width + 4 * inner + 4 * ff));
-    const double parameters = layers * width * (4 * inner + 3 * ff) + 2 * (double)o->vocab * width;
+    const double parameters =
+        layers * width * (4 * inner + 3 * all_ff) + 2 * (double)o->vocab * width;
     if (8 * activations + 16 * parameters > 1e17)
         die("these sizes take more than %.0e bytes of memory: see --layers, --width, --ff, "
             "--batch, "
@@ -67,6 +70,11 @@ void options_check_course(const options *o)
     if (!o->head_dim && (o->width % o->heads || (o->width / o->heads) % 2))
         die("--width %lld must be --heads %lld times an even number", (long long)o->width,
             (long long)o->heads);
+    if (o->experts && !o->qk_norm)
+        die("--experts goes with --qk-norm: a Qwen3-MoE has both");
+    if (o->experts && (o->experts_used < 1 || o->experts_used > o->experts || o->expert_ff < 1))
+        die("--experts %lld needs --experts-used, 1 to as many, and --expert-ff",
+            (long long)o->experts);
     if (o->heads % o->kv_heads)
         die("--kv-heads %lld does not divide --heads %lld", (long long)o->kv_heads,
             (long long)o->heads);

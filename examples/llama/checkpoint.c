@@ -42,8 +42,17 @@ static void write_config(const model *m)
 {
     const options *o = m->o;
     char path[4096], text[2048], rope[256] = "null";
-    static const char more[] = ",\n  \"use_sliding_window\": false";
-    const int qwen = o->qk_norm != 0;
+    char more[512] = "";
+    if (o->qk_norm)
+        strcpy(more, ",\n  \"use_sliding_window\": false");
+    if (o->experts)
+        snprintf(more + strlen(more), sizeof(more) - strlen(more),
+                 ",\n  \"num_experts\": %lld,\n  \"num_experts_per_tok\": %lld,\n"
+                 "  \"moe_intermediate_size\": %lld,\n  \"norm_topk_prob\": %s,\n"
+                 "  \"router_aux_loss_coef\": %.17g,\n  \"decoder_sparse_step\": 1,\n"
+                 "  \"mlp_only_layers\": []",
+                 (long long)o->experts, (long long)o->experts_used, (long long)o->expert_ff,
+                 o->raw_weights ? "false" : "true", o->balance);
     if (o->rope_factor > 0)
         snprintf(rope, sizeof(rope),
                  "{\"rope_type\": \"llama3\", \"factor\": %.17g, \"low_freq_factor\": %.17g, "
@@ -60,10 +69,16 @@ static void write_config(const model *m)
         "  \"hidden_act\": \"silu\",\n  \"attention_bias\": false,\n  \"mlp_bias\": false,\n"
         "  \"attention_dropout\": 0.0,\n  \"bos_token_id\": null,\n  \"eos_token_id\": null,\n"
         "  \"pad_token_id\": null,\n  \"use_cache\": true,\n  \"torch_dtype\": \"%s\"%s\n}\n",
-        qwen ? "Qwen3" : "Llama", qwen ? "qwen3" : "llama", (long long)o->width, (long long)o->ff,
-        (long long)o->layers, (long long)o->heads, (long long)o->kv_heads, (long long)m->head_dim,
-        (long long)o->vocab, (long long)o->seq, o->eps, o->theta, rope,
-        o->untied ? "false" : "true", m->type == TG_F32 ? "float32" : "bfloat16", qwen ? more : "");
+        o->experts   ? "Qwen3Moe"
+        : o->qk_norm ? "Qwen3"
+                     : "Llama",
+        o->experts   ? "qwen3_moe"
+        : o->qk_norm ? "qwen3"
+                     : "llama",
+        (long long)o->width, (long long)o->ff, (long long)o->layers, (long long)o->heads,
+        (long long)o->kv_heads, (long long)m->head_dim, (long long)o->vocab, (long long)o->seq,
+        o->eps, o->theta, rope, o->untied ? "false" : "true",
+        m->type == TG_F32 ? "float32" : "bfloat16", more);
     path_in(path, sizeof(path), o->out, "config.json");
     new_file f;
     new_file_open(&f, path);

@@ -199,7 +199,7 @@ static void check_all_there(object config)
 {
     char missing[256] = "";
     if (!get(config, "model_type"))
-        strcat(missing, ", model_type (expected llama or qwen3)");
+        strcat(missing, ", model_type (expected llama, qwen3 or qwen3_moe)");
     for (int i = 0; i < SIZES; i++)
         if (!get(config, sizes[i].key))
             strcat(strcat(missing, ", "), sizes[i].key);
@@ -237,9 +237,11 @@ static void check_relations(object config, const options *o)
 static void read_model_type(object config, options *o)
 {
     const char *type = cJSON_GetStringValue(get(config, "model_type"));
-    if (get(config, "model_type") && (!type || (strcmp(type, "llama") && strcmp(type, "qwen3"))))
-        refuse(config, "model_type", "llama or qwen3");
-    o->qk_norm = type && !strcmp(type, "qwen3");
+    const int qwen3 = type && !strcmp(type, "qwen3"), moe = type && !strcmp(type, "qwen3_moe");
+    if (get(config, "model_type") && !qwen3 && !moe && (!type || strcmp(type, "llama")))
+        refuse(config, "model_type", "llama, qwen3 or qwen3_moe");
+    o->qk_norm = qwen3 || moe;
+    o->experts = moe; /* read_experts() tells how many */
     const cJSON *item;
     cJSON_ArrayForEach(item,
                        get(config, "layer_types")) if (!cJSON_IsString(item) ||
@@ -253,8 +255,27 @@ static int64_t read_head_dim(object config, const options *o)
 {
     enum { QWEN3 = 128 };
     const int64_t plain = o->width % o->heads ? 0 : o->width / o->heads,
-                  found = size(config, "head_dim", "head-dim", o->qk_norm ? QWEN3 : plain);
+                  found = size(config, "head_dim", "head-dim",
+                               o->qk_norm && !o->experts ? QWEN3 : plain);
     return found == plain ? 0 : found;
+}
+
+/* Of Qwen3-MoE, all of whose layers have experts. */
+static void read_experts(object config, options *o)
+{
+    const char *count = get(config, "num_experts") ? "num_experts" : "num_local_experts";
+    const cJSON *raw = get(config, "norm_topk_prob");
+    o->experts = size(config, count, "experts", 128);
+    o->experts_used = size(config, "num_experts_per_tok", "experts-used", 8);
+    o->expert_ff = size(config, "moe_intermediate_size", "expert-ff", 768);
+    o->balance = number(config, "router_aux_loss_coef", "balance", 1e-3);
+    o->raw_weights = !cJSON_IsTrue(raw);
+    if (size(config, "decoder_sparse_step", "experts", 1) != 1)
+        refuse(config, "decoder_sparse_step", "1");
+    if (cJSON_GetArraySize(get(config, "mlp_only_layers")))
+        refuse(config, "mlp_only_layers", "none");
+    if (o->experts_used < 1 || o->experts_used > o->experts)
+        refuse(config, "num_experts_per_tok", "1 to num_experts");
 }
 
 void load_options(const char *folder, options *o)
@@ -268,8 +289,13 @@ void load_options(const char *folder, options *o)
     check_all_there(config);
     for (int i = 0; i < SIZES; i++)
         *(int64_t *)((char *)o + sizes[i].at) = size(config, sizes[i].key, sizes[i].option, 0);
-    o->kv_heads = size(config, "num_key_value_heads", "kv-heads", o->qk_norm ? 32 : o->heads);
+    o->kv_heads = size(config, "num_key_value_heads", "kv-heads",
+                       o->experts   ? 4
+                       : o->qk_norm ? 32
+                                    : o->heads);
     o->head_dim = read_head_dim(config, o);
+    if (o->experts)
+        read_experts(config, o);
     o->eps = number(config, "rms_norm_eps", "eps", 1e-6);
     expect_text(config, "hidden_act", "silu", "swish");
     expect_false(config, "attention_bias");

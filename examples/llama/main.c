@@ -1,4 +1,4 @@
-/* main.c - llama: trains a Llama with Tigon's operators, on public headers alone (and
+/* main.c - llama: trains a Llama or a Qwen3 with Tigon's operators, on public headers alone (and
  * cJSON: checkpoints).
  *
  *   options.c      what the user asks for          check.c        options that contradict others
@@ -6,6 +6,7 @@
  *   windows.c      tokens to windows, documents in them
  *   model.c        activations and views           pass.c         forward, loss, backward
  *   memory.c       places of activations           parameters.c   places, first values
+ *   experts.c      the feed-forward part as a mixture of experts
  *   ring.c         attention of ranks that share windows
  *   gradients.c    those of a step                 optimizer.c    clipping, schedule, AdamW
  *   muon.c         the layers' matrices by Muon

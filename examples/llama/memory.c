@@ -11,6 +11,7 @@
  * All gradients but those of the tables lie in one piece, that of the last layer behind the
  * block, and each of the others begins behind what its own layer keeps, if a layer keeps no less
  * than its gradients take. */
+#include "experts.h"
 #include "model.h"
 
 static size_t whole_lines(size_t bytes)
@@ -42,8 +43,10 @@ static size_t place_kept(const model *m, layer *l, char *base)
         {&l->rstd2_data, rows * 4},
         {&l->normed1_data, o->recompute < RECOMPUTE_NORMS ? stream : 0},
         {&l->normed2_data, o->recompute < RECOMPUTE_NORMS ? stream : 0},
-        {&l->h_data, o->recompute < RECOMPUTE_SWIGLU ? rows * (size_t)o->ff * el : 0},
-        {&l->gate_up_data, o->recompute < RECOMPUTE_GATES ? rows * 2 * (size_t)o->ff * el : 0},
+        {&l->h_data,
+         !o->experts && o->recompute < RECOMPUTE_SWIGLU ? rows * (size_t)o->ff * el : 0},
+        {&l->gate_up_data,
+         !o->experts && o->recompute < RECOMPUTE_GATES ? rows * 2 * (size_t)o->ff * el : 0},
     };
     size_t used = 0;
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
@@ -51,6 +54,8 @@ static size_t place_kept(const model *m, layer *l, char *base)
             *pieces[i].at = base + used;
         used += whole_lines(pieces[i].bytes);
     }
+    if (o->experts)
+        used += experts_place(m, l, base ? base + used : NULL);
     return used;
 }
 
@@ -78,13 +83,19 @@ static void place_layers(model *m, int training)
 }
 
 /* What is computed again has the same place in all layers. */
-static void share(model *m, size_t gate_up)
+static void share(model *m, size_t stream, size_t gate_up)
 {
     const int64_t recompute = m->o->recompute;
-    char *gates = recompute < RECOMPUTE_GATES ? NULL : take_activations(m->r, gate_up);
+    char *gates =
+        recompute < RECOMPUTE_GATES || m->o->experts ? NULL : take_activations(m->r, gate_up);
+    /* experts read it and write y */
+    char *apart =
+        recompute >= RECOMPUTE_NORMS && m->o->experts ? take_activations(m->r, stream) : NULL;
     for (layer *l = m->layers; l < m->layers + m->o->layers; l++) {
         if (recompute >= RECOMPUTE_NORMS)
             l->normed1_data = l->normed2_data = m->y_data;
+        if (apart)
+            l->normed2_data = apart;
         if (recompute >= RECOMPUTE_SWIGLU)
             l->h_data = m->h_data;
         if (gates)
@@ -124,7 +135,9 @@ void model_place_activations(model *m, int training)
     m->last_s1_data = take_activations(m->r, stream);
     m->last_rstd1_data = take_activations(m->r, rows * 4);
     m->y_data = take_activations(m->r, m->inner > o->width ? rows * (size_t)m->inner * el : stream);
-    m->h_data = take_activations(m->r, rows * (size_t)o->ff * el);
+    m->h_data = take_activations(m->r, o->experts ? 0 : rows * (size_t)o->ff * el);
+    if (o->experts)
+        experts_open(m, training);
     place_windows(m);
     m->results = take_exchanged(m->r, 2 * model_results_of(m) * sizeof(*m->results));
     m->shares = take_exchanged(m->r, 2 * (size_t)o->accumulate * sizeof(*m->shares));
@@ -134,5 +147,5 @@ void model_place_activations(model *m, int training)
         m->e_data = take_activations(m->r, stream);
         m->dqkv_data = take_activations(m->r, rows * (size_t)m->qkv_width * el);
     }
-    share(m, rows * 2 * (size_t)o->ff * el);
+    share(m, stream, rows * 2 * (size_t)o->ff * el);
 }

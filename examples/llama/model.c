@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "experts.h"
 #include "gradients.h"
 #include "muon.h"
 #include "ranks/ranks.h"
@@ -113,9 +114,13 @@ static void bind_layer(model *m, layer *l, extent x)
     array_set(m, &l->lse, l->lse_data, TG_F32, 3, (int64_t[]){batch, o->heads, n / batch});
     matrix(m, &l->s2, l->s2_data, m->type, n, o->width);
     vector(m, &l->rstd2, l->rstd2_data, TG_F32, n);
-    matrix(m, &l->gate_up, l->gate_up_data, m->type, n, 2 * o->ff);
-    columns(&l->gate, &l->gate_up, 0, o->ff);
-    columns(&l->up, &l->gate_up, o->ff, o->ff);
+    if (o->experts) {
+        experts_bind(m, l, n);
+    } else {
+        matrix(m, &l->gate_up, l->gate_up_data, m->type, n, 2 * o->ff);
+        columns(&l->gate, &l->gate_up, 0, o->ff);
+        columns(&l->up, &l->gate_up, o->ff, o->ff);
+    }
     matrix(m, &l->normed1, l->normed1_data, m->type, n, o->width);
     matrix(m, &l->normed2, l->normed2_data, m->type, n, o->width);
     matrix(m, &l->h, l->h_data, m->type, n, o->ff);

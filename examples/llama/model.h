@@ -45,6 +45,18 @@ typedef struct extent {
     int64_t batch, first, count, what;
 } extent;
 
+/* Router and experts of a layer, with --experts. The matrices of all experts lie in wgate_up and
+ * wdown, one behind the other. */
+typedef struct experts {
+    weight router;                        /* [experts, width] */
+    array gate_up, down, dgate_up, ddown; /* [experts, 2 expert_ff, width], [.., width, expert_ff]
+                                            */
+    /* kept for backward: operators' moe_router and fused_moe tell what */
+    array logits, index, weights, lse, counts, slot, offset, place, pre;
+    char *logits_data, *index_data, *weights_data, *lse_data, *counts_data, *slot_data,
+        *offset_data, *place_data, *pre_data;
+} experts;
+
 typedef struct layer {
     weight wqkv;         /* [(heads + 2 kv_heads) head_dim, width] */
     weight wo;           /* [width, heads head_dim] */
@@ -52,6 +64,7 @@ typedef struct layer {
     weight wdown;        /* [width, ff] */
     weight norm2;        /* [width] */
     weight qnorm, knorm; /* [head_dim], with --qk-norm */
+    experts x;
     /* kept for backward */
     array qkv, q, k, v;         /* q, k, v: views of qkv as [batch, seq, heads, head_dim] */
     array raw_q, raw_k;         /* with --qk-norm these views; q, k are then of */
@@ -104,6 +117,8 @@ typedef struct model {
     array y, d, e;              /* [rows, width]: normed stream; gradients of the stream */
     array dattended, y4;        /* in y: gradient of the attended values, and by heads */
     array h;                    /* [rows, ff] */
+    array dweights, dlogits;    /* [rows, experts_used], [rows, experts] */
+    array dbalance;             /* one element: what a layer's balance counts */
     array dqkv, dq, dk, dv;     /* gradient of qkv, and its views */
     array cosine, sine;         /* [seq, head_dim / 2] */
     array row_cosine, row_sine; /* the same at the position of each row, where rows are not WHOLE */
@@ -112,6 +127,7 @@ typedef struct model {
     array cuts[2][2];           /* with --ring, as `begin`: windows.cuts */
     array loss, squares, dloss; /* one element each */
     array last, logits;         /* sampling: last row of y, its logits f32 [1, vocab] */
+    char *dweights_data, *dlogits_data;
     char *y_data, *d_data, *e_data, *h_data, *dqkv_data, *row_cosine_data, *row_sine_data;
     /* [2, accumulate]: of the micro-batches of a step, and of the step before it */
     windows *drawn;
@@ -196,6 +212,8 @@ typedef struct part {
     int64_t shape[2];
     const char *sizes; /* what the shape is by Hugging Face's names of sizes */
 } part;
+/* How many parts each layer has; those of the first layer begin with part 1. */
+int model_layer_parts(const model *m);
 /* The i-th part; 0 behind the last. */
 int model_part(const model *m, int i, part *p);
 int64_t part_elements(const part *p);

@@ -49,8 +49,7 @@ static int64_t layers_of_batch(const model *m, int64_t elements)
 /* The first layer's j-th matrix of each kind; 0 behind the last. */
 static int first_matrix(const model *m, int *j, part *p)
 {
-    enum { PARTS = 9 }; /* of a layer: model_part() */
-    for (; *j < PARTS; ++*j)
+    for (; *j < model_layer_parts(m); ++*j)
         if (model_part(m, 1 + *j, p) && p->ndim == 2)
             return 1;
     return 0;

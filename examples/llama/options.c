@@ -13,7 +13,7 @@
 #define BIG 1e15
 
 const option options_table[] = {
-    {"preset", TEXT, COURSE, AT(preset), 0, 0, "tiny, small, 124m or 1b"},
+    {"preset", TEXT, COURSE, AT(preset), 0, 0, "tiny, small, 124m, 1b, moe-tiny or qwen3-30b-a3b"},
     {"layers", INTEGER, MODEL, AT(layers), 1, 1000, "blocks"},
     {"width", INTEGER, MODEL, AT(width), 2, 1 << 20, "width of the residual stream"},
     {"heads", INTEGER, MODEL, AT(heads), 1, 1 << 14, "query heads"},
@@ -21,6 +21,13 @@ const option options_table[] = {
     {"head-dim", INTEGER, MODEL, AT(head_dim), 0, 1 << 14,
      "elements of a head, an even number; 0: --width over --heads"},
     {"qk-norm", FLAG, MODEL, AT(qk_norm), 0, 1, "normalise queries and keys of a head, as Qwen3"},
+    {"experts", INTEGER, MODEL, AT(experts), 0, 1 << 14,
+     "of a layer, in place of its feed-forward part, as Qwen3-MoE; 0: none"},
+    {"experts-used", INTEGER, MODEL, AT(experts_used), 0, 1 << 14, "by each token"},
+    {"expert-ff", INTEGER, MODEL, AT(expert_ff), 0, 1 << 20, "width of an expert"},
+    {"raw-weights", FLAG, MODEL, AT(raw_weights), 0, 1,
+     "weights of experts are their shares of all experts, not of those that are used"},
+    {"balance", REAL, COURSE, AT(balance), 0, 1e6, "how much of the experts' balance is a loss"},
     {"ff", INTEGER, MODEL, AT(ff), 1, 1 << 20, "width of the feed-forward part"},
     {"vocab", INTEGER, MODEL, AT(vocab), 2, 1 << 20, "size of the vocabulary"},
     {"untied", FLAG, MODEL, AT(untied), 0, 1, "give the output its own matrix"},
@@ -100,11 +107,15 @@ static const struct preset {
     int64_t layers, width, heads, kv_heads, ff, vocab;
     int64_t batch, seq, steps, warmup, eval_every;
     double lr, theta;
+    int64_t untied, head_dim, experts, experts_used, expert_ff;
 } presets[] = {
-    {"tiny", 4, 128, 4, 2, 384, 256, 4, 256, 600, 40, 100, 3e-3, 1e4},
-    {"small", 8, 384, 6, 2, 1024, 256, 8, 256, 2000, 100, 200, 1e-3, 1e4},
-    {"124m", 12, 768, 12, 12, 2048, 50304, 4, 256, 1000, 50, 250, 6e-4, 1e4},
-    {"1b", 16, 2048, 32, 8, 8192, 128256, 4, 1024, 1000, 50, 250, 3e-4, 5e5},
+    {"tiny", 4, 128, 4, 2, 384, 256, 4, 256, 600, 40, 100, 3e-3, 1e4, 0, 0, 0, 0, 0},
+    {"small", 8, 384, 6, 2, 1024, 256, 8, 256, 2000, 100, 200, 1e-3, 1e4, 0, 0, 0, 0, 0},
+    {"124m", 12, 768, 12, 12, 2048, 50304, 4, 256, 1000, 50, 250, 6e-4, 1e4, 0, 0, 0, 0, 0},
+    {"1b", 16, 2048, 32, 8, 8192, 128256, 4, 1024, 1000, 50, 250, 3e-4, 5e5, 0, 0, 0, 0, 0},
+    {"moe-tiny", 4, 128, 4, 2, 384, 256, 4, 256, 600, 40, 100, 3e-3, 1e4, 0, 0, 8, 2, 192},
+    {"qwen3-30b-a3b", 48, 2048, 32, 4, 6144, 151936, 4, 1024, 1000, 50, 250, 3e-4, 1e6, 1, 128, 128,
+     8, 768},
 };
 
 void options_preset(options *o, const char *name)
@@ -114,7 +125,7 @@ void options_preset(options *o, const char *name)
         if (!strcmp(presets[i].name, name))
             p = &presets[i];
     if (!p)
-        die("--preset: '%s' is none of tiny, small, 124m, 1b", name);
+        die("--preset: '%s' is none of tiny, small, 124m, 1b, moe-tiny, qwen3-30b-a3b", name);
     *o = (options){.preset = p->name,
                    .layers = p->layers,
                    .width = p->width,
@@ -122,11 +133,18 @@ void options_preset(options *o, const char *name)
                    .kv_heads = p->kv_heads,
                    .ff = p->ff,
                    .vocab = p->vocab,
+                   .untied = p->untied,
+                   .head_dim = p->head_dim,
+                   .qk_norm = p->experts > 0,
+                   .experts = p->experts,
+                   .experts_used = p->experts_used,
+                   .expert_ff = p->expert_ff,
+                   .balance = 1e-3,
                    .theta = p->theta,
                    .rope_low = 1,
                    .rope_high = 4,
                    .rope_window = 8192,
-                   .eps = 1e-5,
+                   .eps = p->experts ? 1e-6 : 1e-5,
                    .type = "f32",
                    .end_of_document = -1,
                    .ring = 1,
@@ -165,11 +183,11 @@ static void usage(const char *preset)
 {
     options o;
     options_preset(&o, preset);
-    printf(
-        "usage: llama [--preset tiny|small|124m|1b] [--option value]...\n"
-        "Trains a Llama with Tigon's operators. In brackets: the default, here of the preset %s;\n"
-        "`llama --preset small --help` tells another preset's.\n\n",
-        preset);
+    printf("usage: llama [--preset tiny|small|124m|1b|moe-tiny|qwen3-30b-a3b] [--option value]...\n"
+           "Trains a Llama or a Qwen3 with Tigon's operators. In brackets: the default, here of "
+           "the preset %s;\n"
+           "`llama --preset small --help` tells another preset's.\n\n",
+           preset);
     for (int i = 0; i < options_count; i++) {
         static const char *const value[] = {"", " N", " X", " TEXT", " FILE", " FILES..."};
         char left[40], text[64];

@@ -22,6 +22,9 @@ typedef struct options {
     int64_t layers, width, heads, kv_heads, ff, vocab, untied;
     int64_t head_dim; /* 0: width / heads, see options_head_dim() */
     int64_t qk_norm;  /* queries and keys are normalised, as in Qwen3 */
+    /* a mixture in place of the feed-forward part, as in Qwen3-MoE; 0 experts: none */
+    int64_t experts, experts_used, expert_ff, raw_weights;
+    double balance; /* the balance loss is multiplied by it */
     double theta, eps;
     double rope_factor, rope_low, rope_high, rope_window; /* factor 0: frequencies are not scaled */
     const char *type; /* "f32" or "bf16": of parameters and activations */

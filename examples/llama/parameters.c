@@ -51,8 +51,14 @@ void model_place(model *m)
         layer *x = &m->layers[i];
         place(&l, &x->wqkv, m->qkv_width, o->width);
         place(&l, &x->wo, o->width, m->inner);
-        place(&l, &x->wgate_up, 2 * o->ff, o->width);
-        place(&l, &x->wdown, o->width, o->ff);
+        if (o->experts) {
+            place(&l, &x->x.router, o->experts, o->width);
+            place(&l, &x->wgate_up, o->experts * 2 * o->expert_ff, o->width);
+            place(&l, &x->wdown, o->experts * o->width, o->expert_ff);
+        } else {
+            place(&l, &x->wgate_up, 2 * o->ff, o->width);
+            place(&l, &x->wdown, o->width, o->ff);
+        }
     }
     m->decayed = l.at;
     for (int64_t i = 0; i <= o->layers; i++)
@@ -147,6 +153,8 @@ void model_init(model *m)
         init_matrix(m, &m->layers[i].wo, small);
         init_matrix(m, &m->layers[i].wgate_up, 0.02f);
         init_matrix(m, &m->layers[i].wdown, small);
+        if (o->experts)
+            init_matrix(m, &m->layers[i].x.router, 0.02f);
     }
     for (int64_t i = m->decayed; i < m->count; i++)
         model_set(m, i, 1);

@@ -1,5 +1,6 @@
 /* pass.c - the model itself: forward, loss, backward. Only calls of operators, but for what ranks
  * of a ring say to each other. */
+#include "experts.h"
 #include "model.h"
 #include "ring.h"
 
@@ -118,6 +119,28 @@ static void attention_back(model *m, const layer *l)
              .causal = 1);
 }
 
+static void feed_forward(model *m, layer *l)
+{
+    product(m, &l->normed2, &l->wgate_up, &l->gate_up);
+    CALL(m->r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &l->h.t);
+    product(m, &l->h, &l->wdown, &m->y);
+}
+
+/* From d into e. */
+static void feed_forward_back(model *m, layer *l, int accumulate)
+{
+    const int is_last = l == &m->layers[m->o->layers - 1]; /* whose gate and up are there */
+    if (m->o->recompute >= RECOMPUTE_GATES && !is_last)
+        product(m, &l->normed2, &l->wgate_up, &l->gate_up);
+    product_dx(m, &m->d, &l->wdown, &m->h);
+    CALL(m->r, swiglu_backward, .dy = &m->h.t, .gate = &l->gate.t, .up = &l->up.t,
+         .dgate = &l->gate.t, .dup = &l->up.t,
+         .y = m->o->recompute >= RECOMPUTE_SWIGLU ? &l->h.t : NULL);
+    product_dw(m, &m->d, &l->h, &l->wdown, accumulate);
+    product_dw(m, &l->gate_up, &l->normed2, &l->wgate_up, accumulate);
+    product_dx(m, &l->gate_up, &l->wgate_up, &m->e);
+}
+
 void model_forward(model *m)
 {
     run *r = m->r;
@@ -138,9 +161,10 @@ void model_forward(model *m)
         attention(m, l);
         product(m, &l->attended, &l->wo, &m->y);
         add_norm(m, &m->s1[i], &l->norm2, &l->s2, &l->rstd2, &l->normed2);
-        product(m, &l->normed2, &l->wgate_up, &l->gate_up);
-        CALL(r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &l->h.t);
-        product(m, &l->h, &l->wdown, &m->y);
+        if (m->o->experts)
+            experts_forward(m, l);
+        else
+            feed_forward(m, l);
         add_norm(m, &l->s2, &m->norm1[i + 1], &m->s1[i + 1], &m->rstd1[i + 1], next);
     }
 }
@@ -166,15 +190,12 @@ static void layer_backward(model *m, int64_t i, int accumulate)
         ring_begin(m, l);
     /* feed-forward part: e = gradient of the stream between the parts */
     norm_again(m, &l->s2, &l->norm2, &l->normed2);
-    if (m->o->recompute >= RECOMPUTE_GATES && i + 1 < m->o->layers) /* the last layer's are there */
-        product(m, &l->normed2, &l->wgate_up, &l->gate_up);
-    product_dx(m, &m->d, &l->wdown, &m->h);
-    CALL(r, swiglu_backward, .dy = &m->h.t, .gate = &l->gate.t, .up = &l->up.t, .dgate = &l->gate.t,
-         .dup = &l->up.t, .y = m->o->recompute >= RECOMPUTE_SWIGLU ? &l->h.t : NULL);
-    product_dw(m, &m->d, &l->h, &l->wdown, accumulate);
-    product_dw(m, &l->gate_up, &l->normed2, &l->wgate_up, accumulate);
-    product_dx(m, &l->gate_up, &l->wgate_up, &m->y);
-    add_norm_back(m, &m->y, &m->d, &l->s2, &l->rstd2, &l->norm2, &m->e, accumulate);
+    if (m->o->experts)
+        experts_backward(m, l, accumulate);
+    else
+        feed_forward_back(m, l, accumulate);
+    add_norm_back(m, &m->e, &m->d, &l->s2, &l->rstd2, &l->norm2, &m->e, accumulate);
+    /* attention: y holds the gradient of the attended values */
     product_dw(m, &m->e, &l->attended, &l->wo, accumulate);
     product_dx(m, &m->e, &l->wo, &m->dattended);
     attention_back(m, l);
@@ -232,16 +253,22 @@ void model_products(model *m, int accumulate)
         layer *l = &m->layers[i];
         product(m, &m->y, &l->wqkv, &l->qkv);
         product(m, &l->attended, &l->wo, &m->y);
+        if (m->o->experts)
+            continue;
         product(m, &m->y, &l->wgate_up, &l->gate_up);
         product(m, &m->h, &l->wdown, &m->y);
     }
     head_products(m, accumulate);
     for (int64_t i = m->o->layers - 1; i >= 0; i--) {
         layer *l = &m->layers[i];
-        product_dw(m, &m->d, &m->h, &l->wdown, accumulate);
-        product_dx(m, &m->d, &l->wdown, &m->h);
-        product_dw(m, &l->gate_up, &m->y, &l->wgate_up, accumulate);
-        product_dx(m, &l->gate_up, &l->wgate_up, &m->y);
+        if (m->o->experts) {
+            experts_products(m, l, accumulate);
+        } else {
+            product_dw(m, &m->d, &m->h, &l->wdown, accumulate);
+            product_dx(m, &m->d, &l->wdown, &m->h);
+            product_dw(m, &l->gate_up, &m->y, &l->wgate_up, accumulate);
+            product_dx(m, &l->gate_up, &l->wgate_up, &m->y);
+        }
         product_dw(m, &m->e, &l->attended, &l->wo, accumulate);
         product_dx(m, &m->e, &l->wo, &m->dattended);
         product_dw(m, &m->dqkv, &m->y, &l->wqkv, accumulate);
@@ -252,6 +279,7 @@ void model_products(model *m, int accumulate)
 double model_flops(const model *m)
 {
     const options *o = m->o;
-    const int64_t layer = (m->qkv_width + m->inner + 3 * o->ff) * o->width;
+    const int64_t ff = o->experts ? 3 * o->experts_used * o->expert_ff : 3 * o->ff;
+    const int64_t layer = (m->qkv_width + m->inner + ff) * o->width;
     return 6.0 * (double)m->y.shape[0] * (double)(o->layers * layer + o->vocab * o->width);
 }

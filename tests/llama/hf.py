@@ -1,4 +1,4 @@
-"""Our checkpoints in Hugging Face's Llama and Qwen3: the same held-out loss, the same course.
+"""Our checkpoints in Hugging Face's Llama, Qwen3 and Qwen3-MoE: the same held-out loss, the same course.
 
     hf.py LLAMA
 
@@ -15,12 +15,14 @@ import tempfile
 
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
+from transformers.models.qwen3_moe.modeling_qwen3_moe import load_balancing_loss_func
 
 torch.set_num_threads(2)
 SEQ, BATCH, STEPS, WARMUP = 64, 4, 12, 4
 LR, MIN_LR, DECAY, CLIP, SEED = 1e-3, 1e-4, 0.1, 1.0, 3
 QWEN3 = ["--qk-norm", "--head-dim", "24"]
+MIXTURE = [*QWEN3, "--experts", "5", "--experts-used", "2", "--expert-ff", "64", "--balance", "0.1"]
 SIZES = ["--layers", "3", "--width", "96", "--heads", "6", "--kv-heads", "2", "--ff", "160"]
 MASK = (1 << 64) - 1
 
@@ -41,6 +43,16 @@ def windows(data, starts):
 def loss_of(model, tokens, target):
     logits = model(tokens).logits.float()
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
+
+
+def losses_of(model, tokens, target):
+    """Of the tokens, and with what is added to it: the mean balance of the layers."""
+    loss = loss_of(model, tokens, target)
+    if not hasattr(model.config, "num_experts_per_tok"):
+        return loss, loss
+    layers = model(tokens, output_router_logits=True).router_logits
+    balance = sum(load_balancing_loss_func((x,), model.config.num_experts, model.config.num_experts_per_tok) for x in layers) / len(layers)
+    return loss, loss + model.config.router_aux_loss_coef * balance
 
 
 def run(llama, folder, log, *more, sizes=SIZES):
@@ -64,7 +76,7 @@ def held_out(model, text):
 def course(model, text):
     """The same steps in torch."""
     model.train()
-    matrices = [p for p in model.parameters() if p.ndim == 2]
+    matrices = [p for p in model.parameters() if p.ndim > 1]
     norms = [p for p in model.parameters() if p.ndim == 1]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": norms, "weight_decay": 0}],
                                   betas=(0.9, 0.95), eps=1e-8)
@@ -75,9 +87,9 @@ def course(model, text):
         for group in optimizer.param_groups:
             group["lr"] = rate
         starts = [hash_at(SEED, (step - 1) * BATCH + b) % (len(text) - SEQ) for b in range(BATCH)]
-        loss = loss_of(model, *windows(text, starts))
+        loss, whole = losses_of(model, *windows(text, starts))
         optimizer.zero_grad()
-        loss.backward()
+        whole.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
         result.append((loss.item(), norm.item()))
@@ -131,35 +143,50 @@ def compare(llama, place, name, options, dtype, loss_limit, norm_limit):
         check(f"{name}: {what}, worst of {STEPS} steps", steps[worst][k], theirs[worst][k], limit)
 
 
-def theirs_first(llama, place):
-    """A folder that transformers has made, of a random Qwen3: the loss that it finds itself, and every tensor as it was."""
+def parameters_of(model):
+    """By the names in files, where experts are apart."""
+    for name, p in model.named_parameters():
+        if not name.endswith(("gate_up_proj", "down_proj")) or p.dim() == 2:
+            yield name, p, p.grad
+            continue
+        for e in range(len(p)):
+            for part, rows in (("gate_proj", slice(0, p.shape[1] // 2)), ("up_proj", slice(p.shape[1] // 2, None))) if "gate_up" in name else (("down_proj", slice(None)),):
+                yield f"{name.rsplit('.', 1)[0]}.{e}.{part}.weight", p[e, rows], p.grad[e, rows]
+
+
+def theirs_first(llama, place, kind, config):
+    """A folder that transformers has made, of a random model: the loss that it finds itself, every tensor as it was, and all gradients."""
     torch.manual_seed(1)
-    config = Qwen3Config(vocab_size=256, hidden_size=96, intermediate_size=160, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
-                         head_dim=24, max_position_embeddings=SEQ, tie_word_embeddings=False)
-    model = Qwen3ForCausalLM(config)
+    model = kind(config)
     with torch.no_grad():
         for p in model.parameters():
             p.add_(0.1 * torch.randn_like(p))
-    folder, again = os.path.join(place, "theirs"), os.path.join(place, "again")
+    name = kind.__name__
+    folder, again, step = (os.path.join(place, name + end) for end in ("", "-again", "-step"))
     model.save_pretrained(folder)
     _, held = run(llama, again, os.path.join(place, "log"), "--load", folder, "--steps", "0", sizes=[])
-    check("Qwen3, random: held-out loss", held[-1], held_out(model, open(os.path.join(place, "val.txt"), "rb").read()), 1e-4)
+    check(f"{name}, random: held-out loss", held[-1], held_out(model, open(os.path.join(place, "val.txt"), "rb").read()), 1e-4)
     found = AutoModelForCausalLM.from_pretrained(again, dtype=torch.float32)
-    if type(found) is not Qwen3ForCausalLM or any(not torch.equal(a, b) for a, b in zip(model.state_dict().values(), found.state_dict().values())):
-        sys.exit("Qwen3: what was loaded and saved is another model")
+    if type(found) is not kind or any(not torch.equal(a, b) for a, b in zip(model.state_dict().values(), found.state_dict().values())):
+        sys.exit(f"{name}: what was loaded and saved is another model")
     # The first moment of one step is a tenth of the gradient.
     text = open(os.path.join(place, "data.txt"), "rb").read()
-    step = os.path.join(place, "step")
     run(llama, step, os.path.join(place, "log"), "--load", folder, "--steps", "1", "--warmup", "0", "--clip", "0", sizes=[])
     model.train()
     starts = [hash_at(SEED, b) % (len(text) - SEQ) for b in range(BATCH)]
-    loss_of(model, *windows(text, starts)).backward()
+    losses_of(model, *windows(text, starts))[1].backward()
     moments = load_file(os.path.join(step, "optimizer-000001.safetensors"))
-    for name, p in model.named_parameters():
-        off = ((moments["exp_avg." + name] / 0.1 - p.grad).norm() / p.grad.norm()).item()
+    worst = 0
+    for tensor, p, grad in parameters_of(model):
+        off = ((moments["exp_avg." + tensor] / 0.1 - grad).norm() / grad.norm()).item()
+        worst = max(worst, off)
         if not off < 2e-5:
-            sys.exit(f"Qwen3: the gradient of {name} is {off:.1e} off")
-    print("Qwen3: the gradients of all tensors agree")
+            sys.exit(f"{name}: the gradient of {tensor} is {off:.1e} off")
+    print(f"{name}: the gradients of all tensors agree, to {worst:.1e}")
+
+
+SMALL = dict(vocab_size=256, hidden_size=96, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2, head_dim=24,
+             max_position_embeddings=SEQ, tie_word_embeddings=False)
 
 
 def write_texts(place):
@@ -179,8 +206,13 @@ def main():
         compare(llama, place, "bf16", ["--type", "bf16"], torch.bfloat16, 2e-2, 0)
         compare(llama, place, "qwen3", QWEN3, torch.float32, 1e-4, 1e-3)
         compare(llama, place, "qwen3-bf16", [*QWEN3, "--untied", "--type", "bf16"], torch.bfloat16, 2e-2, 0)
-        theirs_first(llama, place)
-        for name, options in (("text", []), ("qwen3-text", QWEN3)):
+        compare(llama, place, "mixture", MIXTURE, torch.float32, 1e-4, 1e-3)
+        compare(llama, place, "mixture-raw", [*MIXTURE, "--raw-weights", "--recompute", "3", "--untied"], torch.float32, 1e-4, 1e-3)
+        compare(llama, place, "mixture-bf16", [*MIXTURE, "--type", "bf16"], torch.bfloat16, 2e-2, 0)
+        theirs_first(llama, place, Qwen3ForCausalLM, Qwen3Config(**SMALL, intermediate_size=160))
+        theirs_first(llama, place, Qwen3MoeForCausalLM, Qwen3MoeConfig(**SMALL, moe_intermediate_size=48, num_experts=6, num_experts_per_tok=2,
+                                                                       norm_topk_prob=True, router_aux_loss_coef=0.05))
+        for name, options in (("text", []), ("qwen3-text", QWEN3), ("mixture-text", MIXTURE)):
             generate(llama, place, name, options)
     print("Hugging Face agrees")
 

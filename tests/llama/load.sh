@@ -88,7 +88,7 @@ change() { # FOLDER SED: two, with another config.json
 change linear 's/"rope_scaling": null/"rope_scaling": {"type": "linear", "factor": 2}/'
 refuses 'type: expected default or llama3' --load linear
 change qwen 's/"model_type": "llama"/"model_type": "qwen2"/'
-refuses 'model_type: expected llama or qwen3' --load qwen
+refuses 'model_type: expected llama, qwen3 or qwen3_moe' --load qwen
 change windows 's/"model_type": "llama"/"model_type": "qwen3", "use_sliding_window": true/'
 refuses 'use_sliding_window: expected false' --load windows
 change wide 's/"head_dim": 16/"head_dim": 32/'
