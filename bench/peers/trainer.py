@@ -106,6 +106,28 @@ class Llama(nn.Module):
         return F.cross_entropy(F.linear(x, self.embedding).flatten(0, 1).float(), target.flatten())
 
 
+class Mixture(nn.Module):
+    """The same of a mixture of experts: transformers' Qwen3-MoE."""
+
+    def __init__(self, folder, experts):
+        super().__init__()
+        from transformers import Qwen3MoeForCausalLM
+        self.model = Qwen3MoeForCausalLM.from_pretrained(folder, dtype=torch.float32, experts_implementation=experts, attn_implementation="sdpa")
+
+    @staticmethod
+    def turns(_):
+        return ()
+
+    def forward(self, tokens, target):
+        logits = self.model(tokens, use_cache=False).logits
+        return F.cross_entropy(logits.flatten(0, 1).float(), target.flatten())
+
+
+def model_of(place, args):
+    config = json.loads((place / "start" / "config.json").read_text())
+    return Mixture(place / "start", args.experts) if config["model_type"] == "qwen3_moe" else Llama(place / "start")
+
+
 def windows(tokens, starts, seq, device):
     rows = torch.from_numpy(np.stack([tokens[s:s + seq + 1] for s in starts]).astype(np.int64)).to(device)
     return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
@@ -122,8 +144,9 @@ def write_tokens(path, count, vocabulary, seed):
         file.write(head.tobytes() + np.random.default_rng(seed).integers(0, vocabulary, count, np.uint32).tobytes())
 
 
-def held_out(place, device, dtype, seq):
-    model = Llama(place / "start").to(device, dtype)
+def held_out(place, args):
+    device, seq = args.device, args.seq
+    model = model_of(place, args).to(device, torch.bfloat16 if args.type == "bf16" else torch.float32)
     batch = windows(read_tokens(place / "val.bin"), [i * seq for i in range(HELD_OUT_WINDOWS)], seq, device)
     with torch.no_grad():
         return model(*batch, *model.turns(seq)).item()
@@ -135,8 +158,8 @@ def train(place, variant, args):
     device = args.device
     parameters = torch.bfloat16 if args.type == "bf16" and not autocast else torch.float32
     torch.manual_seed(0)
-    model = Llama(place / "start").to(device, parameters)
-    matrices = [p for p in model.parameters() if p.ndim == 2]
+    model = model_of(place, args).to(device, parameters)
+    matrices = [p for p in model.parameters() if p.ndim > 1]
     norms = [p for p in model.parameters() if p.ndim == 1]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": norms, "weight_decay": 0}], lr=1e-4,
                                   betas=(0.9, 0.95), fused=True)
@@ -203,7 +226,7 @@ def measure(place, variant, args):
 def compare_first(place, args):
     """Both find the same held-out loss with the same parameters, or nothing is timed."""
     ours = next(line["held_out"] for line in llama(place, args, "--steps", "0", "--out", place / "start") if "held_out" in line)
-    theirs = held_out(place, args.device, torch.bfloat16 if args.type == "bf16" else torch.float32, args.seq)
+    theirs = held_out(place, args)
     print(f"held-out loss of the initial parameters: Tigon {ours:.4f}, PyTorch {theirs:.4f}", flush=True)
     if not abs(ours - theirs) < LIMIT[args.type]:
         sys.exit(f"the difference is beyond {LIMIT[args.type]}")
@@ -221,6 +244,7 @@ def options():
     parser.add_argument("--variants", default=";".join(VARIANTS), metavar="A;B", help=f"PyTorch's; default: {';'.join(VARIANTS)}")
     parser.add_argument("--llama", type=Path, default=ROOT / "build" / "llama", help="default: build/llama")
     parser.add_argument("--model", type=str.split, default=[], metavar="'--layers 2'", help="more options of the trainer's model")
+    parser.add_argument("--experts", default="grouped_mm", help="transformers' way to compute experts: eager, batched_mm or grouped_mm (default)")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -49,7 +49,7 @@ static void write_config(const model *m)
         snprintf(more + strlen(more), sizeof(more) - strlen(more),
                  ",\n  \"num_experts\": %lld,\n  \"num_experts_per_tok\": %lld,\n"
                  "  \"moe_intermediate_size\": %lld,\n  \"norm_topk_prob\": %s,\n"
-                 "  \"router_aux_loss_coef\": %.17g,\n  \"decoder_sparse_step\": 1,\n"
+                 "  \"router_aux_loss_coef\": %#.17g,\n  \"decoder_sparse_step\": 1,\n"
                  "  \"mlp_only_layers\": []",
                  (long long)o->experts, (long long)o->experts_used, (long long)o->expert_ff,
                  o->raw_weights ? "false" : "true", o->balance);
