@@ -52,6 +52,8 @@ has "$work/text" 'swiglu_forward_f32, large: .*each takes every 40th of [0-9]+ t
 has "$work/text" 'ascendmodel/swiglu_forward +bf16 +[1-9][0-9]* +0 '
 has "$work/text" 'large +F=8192 R=[0-9]+ +model +[1-9][0-9.]+ '
 
+"$tigon" report multi_token_attention_forward --output "$work/groups" # of whose channels fewer fit than it has groups
+
 command -v python3 >/dev/null || exit 0
 "$tigon" report swiglu --json --soc Ascend910B1 --dtype bf16 >"$work/swiglu.json"
 "$tigon" report poly_norm_forward --json >"$work/poly_norm.json" # its loop is asc_pipeline.asc.h, its steps are the family's

@@ -36,7 +36,27 @@ static int is_rows(const pb_op *op, const pb_token *t)
     return 1;
 }
 
-/* The case with its numbers of rows halved so often. */
+/* The least of the numbers of rows that were not below n and are now. n: there is none. */
+static long long least_below(const pb_op *op, const pb_case *from, long long n, int halvings)
+{
+    long long least = n;
+    for (int i = 0; i < from->ntokens; i++)
+        if (is_rows(op, &from->token[i])) {
+            const long long was = (long long)pb_case_value(from, from->token[i].name);
+            const long long is = was >> halvings > 1 ? was >> halvings : 1;
+            if (was >= n && is < least)
+                least = is;
+        }
+    return least;
+}
+
+/* How many groups there are of some of these. */
+static int is_groups(const pb_token *t)
+{
+    return t->kind == PB_SET && !strcmp(t->name, "groups");
+}
+
+/* The case with its numbers of rows halved so often, and no more groups than that leaves. */
 static int halved(const catalogue *cat, const pb_op *op, const pb_case *from, int halvings,
                   pb_case *to, char *error)
 {
@@ -47,6 +67,10 @@ static int halved(const catalogue *cat, const pb_op *op, const pb_case *from, in
             const long long n = (long long)pb_case_value(from, from->token[i].name) >> halvings;
             used += (size_t)snprintf(text + used, sizeof text - used, " %s=%lld",
                                      from->token[i].name, n > 1 ? n : 1);
+        } else if (is_groups(&from->token[i])) {
+            const long long n = (long long)pb_case_value(from, from->token[i].name);
+            used += (size_t)snprintf(text + used, sizeof text - used, " %s=%lld",
+                                     from->token[i].name, least_below(op, from, n, halvings));
         }
     return pb_case_parse(cat, op->group, text, to, error);
 }
