@@ -6,7 +6,9 @@
 
 enum { CETVD_RING = 4 };       /* buffers of the backward's ring */
 enum { CETVD_ROW_LANES = 20 }; /* times 64: what softmax_logp.h keeps of a row of logits */
-enum { CETVD_LANES = 24 };     /* times 64: other numbers */
+enum { CETVD_LANES = 32 };     /* times 64: other numbers */
+enum { CETVD_GROUPS = 16 };    /* runs of a row's pieces, each of which has a sum of its own */
+enum { CETVD_CHUNK = 2048 };   /* elements: what the precise arithmetic takes of a piece */
 
 /* Both directions. share: rows of a block; columns: a plan has one at least. */
 #define CETVD_GIVEN(X)                             \
@@ -21,20 +23,29 @@ enum { CETVD_LANES = 24 };     /* times 64: other numbers */
     X(I64, share)                                  \
     X(I64, ignore_index)
 
-/* pick: the student's logit of the target, which comes with a row's first piece. Steps: 0 copy in,
- * 1 sums and distances. */
+/* behind: pieces of the second pass over a row that come with one of the first over the next; pick:
+ * the student's logit of the target, which comes with a row's first piece. Steps: 0 copy in, 1 sums
+ * and distances. x, z: a piece of both rows. z is 4 bytes an element as well, said in two so that
+ * the planner keeps this order: where x and z share banks of UB, what is computed from both waits
+ * for its own writes, and so does what is widened from a buffer of the ring. d, e, t: scratch of a part of a piece. */
 #define CETVD_FORWARD(X)                                                                        \
     CETVD_GIVEN(X)                                                                              \
     X(VECTOR, ce, float)                                                                        \
+    X(I64, behind)                                                                              \
     X(VECTOR, tvd, float)                                                                       \
-    X(BUFFER, student, .to = 1, .copies = ASC_RING_READ)                                        \
-    X(BUFFER, teacher, .to = 1, .copies = ASC_RING_READ)                                        \
-    X(BUFFER, pick, .per = TG_UB_FIXED, .bytes = 32, .to = 1, .copies = ASC_RING_READ)          \
     X(BUFFER, x, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                        \
-    X(BUFFER, z, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                       \
-    X(BUFFER, d, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                       \
-    X(BUFFER, e, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                        \
-    X(BUFFER, t, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                        \
+    X(BUFFER, teacher, .to = 1, .copies = ASC_RING_READ)                                        \
+    X(BUFFER, z, .bytes = 2, .to = 1, .copies = 2, .bank = TG_UB_BANK_HIGH)                     \
+    X(BUFFER, student, .to = 1, .copies = ASC_RING_READ)                                        \
+    X(BUFFER, pick, .per = TG_UB_FIXED, .bytes = 32, .to = 1, .copies = ASC_RING_READ)          \
+    X(BUFFER, d, .per = TG_UB_FIXED, .bytes = 4 * CETVD_CHUNK, .to = TG_UB_LAST,                \
+      .bank = TG_UB_BANK_HIGH)                                                                  \
+    X(BUFFER, e, .per = TG_UB_FIXED, .bytes = 4 * CETVD_CHUNK, .to = TG_UB_LAST,                \
+      .bank = TG_UB_BANK_LOW)                                                                   \
+    X(BUFFER, t, .per = TG_UB_FIXED, .bytes = 4 * CETVD_CHUNK, .to = TG_UB_LAST,                \
+      .bank = TG_UB_BANK_LOW)                                                                   \
+    X(BUFFER, groups, .per = TG_UB_FIXED, .bytes = 2 * CETVD_GROUPS * 256, .to = TG_UB_LAST,    \
+      .bank = TG_UB_BANK_HIGH)                                                                  \
     X(BUFFER, of_student, .per = TG_UB_FIXED, .bytes = CETVD_ROW_LANES * 256, .to = TG_UB_LAST, \
       .bank = TG_UB_BANK_HIGH)                                                                  \
     X(BUFFER, of_teacher, .per = TG_UB_FIXED, .bytes = CETVD_ROW_LANES * 256, .to = TG_UB_LAST, \

@@ -10,13 +10,13 @@ static inline __aicore__ void ASC_NAME(cetvd_open)(__ubuf__ float *x, uint64_t p
 #endif
 }
 
-/* HIT, which came with a row's first piece. */
-static inline __aicore__ void ASC_NAME(cetvd_take_hit)(const cetvd_job *job, uint64_t pick)
+/* HIT or NEXT_HIT, which came with a row's first piece. */
+static inline __aicore__ void ASC_NAME(cetvd_take_hit)(const cetvd_job *job, int hit, uint64_t pick)
 {
     __ubuf__ float *value = cetvd_at(job, CETVD_PICK);
     ASC_NAME(cetvd_open)(value, pick, 8);
     ASC_THEN();
-    asc_spread(cetvd_at(job, CETVD_HIT), value, 1);
+    asc_spread(cetvd_at(job, hit), value, 1);
     ASC_THEN();
 }
 
@@ -40,45 +40,114 @@ static inline __aicore__ asc_ring ASC_NAME(cetvd_ring)(const cetvd_job *job, int
     return ring;
 }
 
-/* A row of logits as the student's or the teacher's sums are made of it. */
-static inline __aicore__ logp_job ASC_NAME(cetvd_sums_of)(const cetvd_job *job, int64_t lanes_at)
+/* One of the two rows: x, where its pieces are computed, and what softmax_logp.h needs of it. */
+static inline __aicore__ cetvd_row_sums ASC_NAME(cetvd_sums_of)(const cetvd_job *job,
+                                                                __ubuf__ float *x, int64_t lanes_at,
+                                                                __ubuf__ float *groups)
 {
-    logp_job sums = {0};
-    sums.scale = 1.0f;
-    sums.lanes = ASC_UB(float, lanes_at, 0);
-    sums.e = job->x;
-    sums.t = job->e;
-    sums.s = job->t;
-    asc_duplicate(sums.lanes, 0.0f, CETVD_ROW_LANES * ASC_LANES);
-    return sums;
+    cetvd_row_sums row = {0};
+    row.x = x;
+    row.groups = groups;
+    row.sums.scale = 1.0f;
+    row.sums.lanes = ASC_UB(float, lanes_at, 0);
+    row.sums.t = job->d;
+    row.sums.s = job->e;
+    asc_duplicate(row.sums.lanes, 0.0f, CETVD_ROW_LANES * ASC_LANES);
+    return row;
 }
 
-/* Both passes over a row that counts. */
-static inline __aicore__ void ASC_NAME(cetvd_read_row)(const cetvd_job *job, asc_ring *ring)
+/* The next piece of both rows as powers, in x and z. first: in the first pass, of the next row, with
+ * whose first piece NEXT_HIT comes and the origins are chosen. */
+static inline __aicore__ uint32_t ASC_NAME(cetvd_next_powers)(cetvd_job *job, asc_ring *ring,
+                                                              int64_t p, int first)
 {
-    logp_begin_row(&job->student);
-    logp_begin_row(&job->teacher);
+    const uint32_t n = (uint32_t)asc_ring_columns(ring, p);
+    const cetvd_row_sums *student = &job->of[0], *teacher = &job->of[1];
+    const int slot = asc_ring_read(ring);
+#if ASC_16BIT
+    __ubuf__ float *x = job->x, *z = job->z;
+    ASC_NAME(cetvd_open)(x, asc_place(ring->place[0], slot), n);
+    ASC_NAME(cetvd_open)(z, asc_place(ring->place[1], slot), n);
+#else
+    __ubuf__ float *x = ASC_UB(float, ring->place[0], slot);
+    __ubuf__ float *z = ASC_UB(float, ring->place[1], slot);
+#endif
+    if (first && p == 0)
+        ASC_NAME(cetvd_take_hit)(job, CETVD_NEXT_HIT, asc_place(ring->pick_place, slot));
+    ASC_THEN();
+    if (first && p == 0)
+        cetvd_origins(job, x, z);
+    cetvd_powers(job, x, z, first ? student->next_origin : student->origin,
+                 first ? teacher->next_origin : teacher->origin, n);
+    asc_ring_has_read(ring);
+    ASC_THEN();
+    return n;
+}
+
+/* The next piece of both rows as logits. */
+static inline __aicore__ uint32_t ASC_NAME(cetvd_next)(const cetvd_job *job, asc_ring *ring,
+                                                       int64_t p)
+{
+    const uint32_t n = (uint32_t)asc_ring_columns(ring, p);
+    const int slot = asc_ring_read(ring);
+    ASC_NAME(cetvd_open)(job->x, asc_place(ring->place[0], slot), n);
+    ASC_NAME(cetvd_open)(job->z, asc_place(ring->place[1], slot), n);
+    asc_ring_has_read(ring);
+    ASC_THEN();
+    return n;
+}
+
+/* Once more through both rows for those pieces that softmax_logp.h is to look at. */
+static inline __aicore__ void ASC_NAME(cetvd_look_again)(cetvd_job *job, asc_ring *ring, int64_t r)
+{
+    asc_ring_again(ring, r);
+    for (int i = 0; i < 2; i++)
+        logp_begin_row(&job->of[i].sums);
     for (int64_t p = 0; p < ring->pieces; p++) {
-        const uint32_t n = (uint32_t)asc_ring_columns(ring, p);
-        const int slot = asc_ring_read(ring);
-        if (p == 0)
-            ASC_NAME(cetvd_take_hit)(job, asc_place(ring->pick_place, slot));
-        ASC_NAME(cetvd_open)(job->x, asc_place(ring->place[0], slot), n);
-        ASC_NAME(cetvd_open)(job->z, asc_place(ring->place[1], slot), n);
-        asc_ring_has_read(ring);
-        ASC_THEN();
-        logp_add_piece(&job->student, job->x, n);
-        logp_add_piece(&job->teacher, job->z, n);
+        const uint32_t n = ASC_NAME(cetvd_next)(job, ring, p);
+        for (int i = 0; i < 2; i++)
+            for (uint32_t at = 0; at < n && p >= job->of[i].from && p < job->of[i].to;
+                 at += CETVD_CHUNK) {
+                job->of[i].sums.e = job->of[i].x + at;
+                logp_add_piece(&job->of[i].sums, job->of[i].x + at,
+                               (uint32_t)asc_min_of(CETVD_CHUNK, n - at));
+            }
     }
-    cetvd_join(job);
+}
+
+/* Once more through both rows, for distances from differences of logarithms. */
+static inline __aicore__ void ASC_NAME(cetvd_read_near)(const cetvd_job *job, asc_ring *ring,
+                                                        int64_t r)
+{
+    asc_ring_again(ring, r);
+    cetvd_begin(job);
     for (int64_t p = 0; p < ring->pieces; p++) {
-        const uint32_t n = (uint32_t)asc_ring_columns(ring, p);
-        const int slot = asc_ring_read(ring);
-        ASC_NAME(cetvd_open)(job->x, asc_place(ring->place[0], slot), n);
-        ASC_NAME(cetvd_open)(job->z, asc_place(ring->place[1], slot), n);
-        asc_ring_has_read(ring);
-        ASC_THEN();
-        cetvd_add_piece(job, n);
+        const uint32_t n = ASC_NAME(cetvd_next)(job, ring, p);
+        for (uint32_t at = 0; at < n; at += CETVD_CHUNK)
+            cetvd_add(job, job->x + at, job->z + at, (uint32_t)asc_min_of(CETVD_CHUNK, n - at));
+    }
+    cetvd_end(job);
+}
+
+/* The first pass over row r and the second over the row before it, piece by piece in turns, so that
+ * memory is read all the time; counts: whether they do, 0 for a row that is not there. */
+static inline __aicore__ void ASC_NAME(cetvd_read_both)(cetvd_job *job, asc_ring *ring, int64_t r,
+                                                        int counts, int counted)
+{
+    const int64_t passes = (r > 0) + (r < ring->rows);
+    if (counts)
+        cetvd_begin_sums(job);
+    for (int64_t i = 0; i < passes * ring->pieces; i++) {
+        const asc_ring_turn turn = asc_ring_turn_of(ring, ring->at);
+        if (turn.local == r ? !counts : !counted) {
+            (void)asc_ring_read(ring);
+            asc_ring_has_read(ring);
+        } else if (turn.local == r) {
+            cetvd_add_powers(job, turn.p, ring->pieces,
+                             ASC_NAME(cetvd_next_powers)(job, ring, turn.p, 1));
+        } else {
+            cetvd_add_above(job, ASC_NAME(cetvd_next_powers)(job, ring, turn.p, 0));
+        }
     }
 }
 
@@ -94,26 +163,34 @@ ASC_KERNEL ASC_NAME(fused_ce_tvd_forward)(ASC_PARAMS(CETVD_FORWARD))
     job.d = ASC_SCRATCH(d);
     job.e = ASC_SCRATCH(e);
     job.t = ASC_SCRATCH(t);
-    job.student = ASC_NAME(cetvd_sums_of)(&job, of_student_at);
-    job.teacher = ASC_NAME(cetvd_sums_of)(&job, of_teacher_at);
+    job.of[0] = ASC_NAME(cetvd_sums_of)(&job, job.x, of_student_at, ASC_SCRATCH(groups));
+    job.of[1] = ASC_NAME(cetvd_sums_of)(&job, job.z, of_teacher_at,
+                                        ASC_SCRATCH(groups) + CETVD_GROUPS * ASC_LANES);
     asc_duplicate(job.lanes, 0.0f, CETVD_LANES * ASC_LANES);
     ASC_THEN();
     asc_ring ring =
         ASC_NAME(cetvd_ring)(&job, 2, 0, ASC_NAMES(CETVD_GIVEN), student_at, teacher_at, pick_at);
-    const int64_t first = ring.first, end = ring.first + ring.rows;
-    for (int64_t row = first; row < end; row++) {
-        const int64_t i = (row - first) % CE_BATCH;
-        if (target[row] == ignore_index) {
-            for (int64_t p = 0; p < 2 * ring.pieces; p++) {
-                (void)asc_ring_read(&ring);
-                asc_ring_has_read(&ring);
-            }
-            cetvd_ignore(&job, i);
-        } else {
-            ASC_NAME(cetvd_read_row)(&job, &ring);
+    int counted = 0;
+    ring.behind = behind;
+    for (int64_t r = 0; r <= ring.rows && ring.rows; r++) {
+        const int64_t row = ring.first + r - 1, i = (r - 1) % CE_BATCH;
+        const int counts = r < ring.rows && target[row + 1] != ignore_index;
+        ASC_NAME(cetvd_read_both)(&job, &ring, r, counts, counted);
+        if (counted) {
+            if (!cetvd_end_above(&job))
+                ASC_NAME(cetvd_read_near)(&job, &ring, r - 1);
             cetvd_results(&job, i);
+        } else if (r > 0) {
+            cetvd_ignore(&job, i);
         }
-        if (i < CE_BATCH - 1 && row < end - 1)
+        if (counts) {
+            cetvd_end_sums(&job, ring.pieces);
+            if (job.of[0].to > 0 || job.of[1].to > 0)
+                ASC_NAME(cetvd_look_again)(&job, &ring, r);
+            cetvd_tops(&job);
+        }
+        counted = counts;
+        if (r == 0 || (i < CE_BATCH - 1 && r < ring.rows))
             continue;
         asc_sync();
         cetvd_leave(&job, CETVD_ROWS_CE, ce, row - i, i + 1);
@@ -174,7 +251,7 @@ ASC_KERNEL ASC_NAME(fused_ce_tvd_backward)(ASC_PARAMS(CETVD_BACKWARD))
             const int slot = asc_ring_read(&ring);
             const uint64_t at = asc_place(ring.place[0], slot);
             if (p == 0 && !ignored) {
-                ASC_NAME(cetvd_take_hit)(&job, asc_place(pick_at, slot));
+                ASC_NAME(cetvd_take_hit)(&job, CETVD_HIT, asc_place(pick_at, slot));
                 cetvd_shares(&job, &r);
             }
             ASC_NAME(cetvd_write)

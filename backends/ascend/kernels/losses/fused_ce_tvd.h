@@ -7,15 +7,17 @@
 #include "mixture.h"
 #include "softmax_logp.h"
 
-/* Numbers of a row, 64 lanes each. Lane by lane: TVD, the sum of |p - q|, negative, and SIGMA.
- * Blocks: HIT, the student's logit of the target; APART, by how much the logarithm of the student's
+/* Numbers of a row, 64 lanes each. Lane by lane: TVD, the sum of |p - q|, negative, and SIGMA;
+ * ABOVE and OVER, see fused_ce_tvd_plain.h, and TOP_POWER, the largest powers of both rows.
+ * Blocks: HIT, the student's logit of the target, and that of the next row; APART, by how much the logarithm of the student's
  * sum is larger than the teacher's; LSE, as it was saved; P of the target, Q = 1 - P; AT, eight of
- * them, eight elements around the target. CETVD_ROWS...: a lane a row. */
+ * them, eight elements around the target; FACTOR. CETVD_ROWS...: a lane a row. */
 enum {
     CETVD_TVD,
     CETVD_SIGMA,
     CETVD_VALUE,
     CETVD_PICK,
+    CETVD_NEXT_HIT,
     CETVD_HIT,
     CETVD_APART,
     CETVD_LSE,
@@ -29,11 +31,29 @@ enum {
     CETVD_ROWS_STUDENT,
     CETVD_ROWS_TEACHER,
     CETVD_ROWS_SIGMA,
-    CETVD_NUMBERS
+    CETVD_FACTOR,
+    CETVD_ABOVE,
+    CETVD_OVER,
+    CETVD_TOP_POWER,                   /* a row each */
+    CETVD_TOTAL = CETVD_TOP_POWER + 2, /* likewise */
+    CETVD_GROUP = CETVD_TOTAL + 2,     /* the sums of groups, likewise */
+    CETVD_NUMBERS = CETVD_GROUP + 2
 };
 
+/* One of the two rows: its powers are exp(x - origin), `total` their sum; those of
+ * the next row have another origin. Pieces from `from` to
+ * before `to` are looked at once more, by softmax_logp.h; rest: the sum of the others' powers. */
+typedef struct cetvd_row_sums {
+    logp_job sums;
+    __ubuf__ float *x, *groups;
+    float origin, total, rest, next_origin;
+    int64_t from, to;
+    int new_origin;
+} cetvd_row_sums;
+
 typedef struct cetvd_job {
-    logp_job student, teacher;
+    cetvd_row_sums of[2]; /* the student's, the teacher's */
+    int high, next_high;  /* logits are far from 0; of the next row */
     int64_t ignore_index;
     __ubuf__ float *x, *z, *d, *e, *t, *lanes;
 } cetvd_job;
@@ -59,13 +79,12 @@ static inline __aicore__ void cetvd_sign(__ubuf__ float *d, uint32_t n)
 
 /* ---- forward ---- */
 
-/* After both rows' sums: APART, NaN where one of them has no logarithm; TVD and SIGMA are 0. */
-static inline __aicore__ void cetvd_join(const cetvd_job *job)
+/* From TOP and LOG of both rows: APART, NaN where one of them has no logarithm; TVD and SIGMA are
+ * 0. */
+static inline __aicore__ void cetvd_begin(const cetvd_job *job)
 {
     __ubuf__ float *apart = cetvd_at(job, CETVD_APART), *a = cetvd_at(job, CETVD_A);
-    logp_join(&job->student);
-    logp_join(&job->teacher);
-    asc_sub(apart, logp_at(&job->student, LOGP_LOG), logp_at(&job->teacher, LOGP_LOG), 8);
+    asc_sub(apart, logp_at(&job->of[0].sums, LOGP_LOG), logp_at(&job->of[1].sums, LOGP_LOG), 8);
     asc_duplicate(cetvd_at(job, CETVD_TVD), 0.0f, ASC_LANES);
     asc_duplicate(cetvd_at(job, CETVD_SIGMA), 0.0f, ASC_LANES);
     ASC_THEN();
@@ -77,20 +96,22 @@ static inline __aicore__ void cetvd_join(const cetvd_job *job)
 
 /* TVD and SIGMA of a piece of logits x and z. |p - q| is the larger of the two times 1 - exp(-|d|),
  * d the difference of their logarithms, which is that of the logits first. */
-static inline __aicore__ void cetvd_add_piece(const cetvd_job *job, uint32_t n)
+static inline __aicore__ void cetvd_add(const cetvd_job *job, __ubuf__ float *x, __ubuf__ float *z,
+                                        uint32_t n)
 {
     const float lowest = -200.0f; /* stands for all below it, -inf too */
-    __ubuf__ float *x = job->x, *z = job->z, *d = job->d, *e = job->e;
-    ASC_WITH_BLOCK(asc_sub, x, x, logp_at(&job->student, LOGP_TOP), 1, n, 0);
-    ASC_WITH_BLOCK(asc_sub, z, z, logp_at(&job->teacher, LOGP_TOP), 1, n, 0);
+    const logp_job *student = &job->of[0].sums, *teacher = &job->of[1].sums;
+    __ubuf__ float *d = job->d, *e = job->e;
+    ASC_WITH_BLOCK(asc_sub, x, x, logp_at(student, LOGP_TOP), 1, n, 0);
+    ASC_WITH_BLOCK(asc_sub, z, z, logp_at(teacher, LOGP_TOP), 1, n, 0);
     ASC_THEN();
     asc_max_scalar(x, x, lowest, n);
     asc_max_scalar(z, z, lowest, n);
     ASC_THEN();
     asc_sub(d, x, z, n);
     ASC_THEN();
-    ASC_WITH_BLOCK(asc_sub, x, x, logp_at(&job->student, LOGP_LOG), 1, n, 0);
-    ASC_WITH_BLOCK(asc_sub, z, z, logp_at(&job->teacher, LOGP_LOG), 1, n, 0);
+    ASC_WITH_BLOCK(asc_sub, x, x, logp_at(student, LOGP_LOG), 1, n, 0);
+    ASC_WITH_BLOCK(asc_sub, z, z, logp_at(teacher, LOGP_LOG), 1, n, 0);
     ASC_WITH_BLOCK(asc_sub, d, d, cetvd_at(job, CETVD_APART), 1, n, 0);
     ASC_THEN();
     asc_exp(x, x, n);
@@ -121,33 +142,40 @@ static inline __aicore__ void cetvd_put(const cetvd_job *job, int rows, int64_t 
     ce_set_lane(cetvd_at(job, rows), i, block);
 }
 
-/* All results of row i of the batch. */
+/* P and Q: the distance and sigma, of TVD and SIGMA. */
+static inline __aicore__ void cetvd_end(const cetvd_job *job)
+{
+    __ubuf__ float *value = cetvd_at(job, CETVD_VALUE), *tvd = cetvd_at(job, CETVD_P);
+    asc_spread_sum(tvd, value, cetvd_at(job, CETVD_TVD), 1);
+    asc_spread_sum(cetvd_at(job, CETVD_Q), value, cetvd_at(job, CETVD_SIGMA), 1);
+    asc_mul_scalar(tvd, tvd, -0.5f, 8);
+    ASC_THEN();
+}
+
+/* All results of row i of the batch, those of P and Q among them. */
 static inline __aicore__ void cetvd_results(const cetvd_job *job, int64_t i)
 {
-    __ubuf__ float *hit = cetvd_at(job, CETVD_HIT), *value = cetvd_at(job, CETVD_VALUE);
+    const logp_job *student = &job->of[0].sums, *teacher = &job->of[1].sums;
+    __ubuf__ float *hit = cetvd_at(job, CETVD_HIT);
     __ubuf__ float *a = cetvd_at(job, CETVD_A), *b = cetvd_at(job, CETVD_B);
-    __ubuf__ float *tvd = cetvd_at(job, CETVD_P), *sigma = cetvd_at(job, CETVD_Q);
-    asc_spread_sum(tvd, value, cetvd_at(job, CETVD_TVD), 1);
-    asc_spread_sum(sigma, value, cetvd_at(job, CETVD_SIGMA), 1);
-    asc_mul_scalar(tvd, tvd, -0.5f, 8);
-    asc_sub(hit, hit, logp_at(&job->student, LOGP_TOP), 8);
-    asc_add(a, logp_at(&job->student, LOGP_TOP), logp_at(&job->student, LOGP_LOG), 8);
-    asc_add(b, logp_at(&job->teacher, LOGP_TOP), logp_at(&job->teacher, LOGP_LOG), 8);
+    asc_sub(hit, hit, logp_at(student, LOGP_TOP), 8);
+    asc_add(a, logp_at(student, LOGP_TOP), logp_at(student, LOGP_LOG), 8);
+    asc_add(b, logp_at(teacher, LOGP_TOP), logp_at(teacher, LOGP_LOG), 8);
     ASC_THEN();
-    asc_sub(hit, logp_at(&job->student, LOGP_LOG), hit, 8);
+    asc_sub(hit, logp_at(student, LOGP_LOG), hit, 8);
     ASC_THEN();
     cetvd_put(job, CETVD_ROWS_CE, i, hit);
-    cetvd_put(job, CETVD_ROWS_TVD, i, tvd);
+    cetvd_put(job, CETVD_ROWS_TVD, i, cetvd_at(job, CETVD_P));
     cetvd_put(job, CETVD_ROWS_STUDENT, i, a);
     cetvd_put(job, CETVD_ROWS_TEACHER, i, b);
-    cetvd_put(job, CETVD_ROWS_SIGMA, i, sigma);
+    cetvd_put(job, CETVD_ROWS_SIGMA, i, cetvd_at(job, CETVD_Q));
     ASC_THEN();
 }
 
 /* Those of a row that is ignored. */
 static inline __aicore__ void cetvd_ignore(const cetvd_job *job, int64_t i)
 {
-    for (int rows = CETVD_ROWS_CE; rows < CETVD_NUMBERS; rows++)
+    for (int rows = CETVD_ROWS_CE; rows <= CETVD_ROWS_SIGMA; rows++)
         ce_set_lane_to(cetvd_at(job, rows), i, 0.0f);
     ASC_THEN();
 }

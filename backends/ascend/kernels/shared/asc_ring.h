@@ -61,6 +61,7 @@ typedef struct asc_ring {
     int64_t left_out; /* but for this one */
     int64_t slots, first, step, rows, columns, piece, pieces;
     int64_t reads, writes, behind, at, loaded, total;
+    int64_t again_at, again_row, again; /* where such a pass begins, over which row; all of them */
 } asc_ring;
 
 /* A position: piece p of the row with this local number, copied in to be read alone
@@ -76,22 +77,46 @@ static inline __aicore__ int asc_ring_writes_at(const asc_ring *ring, int64_t tu
     return turn == ring->first % 2;
 }
 
+/* The same where `behind` pieces of the row that is gone through again come with one of the next row
+ * until there are none left, from the position within both rows' pieces. */
+static inline __aicore__ asc_ring_turn asc_ring_turn_of_many(const asc_ring *ring, int64_t at)
+{
+    const int64_t run = ring->behind + 1, runs = ring->pieces / ring->behind;
+    const int64_t left = at - runs * run, odd = ring->pieces % ring->behind;
+    asc_ring_turn turn = {0};
+    turn.writes = left < 0 ? at % run < ring->behind : left < odd;
+    if (left >= 0)
+        turn.p = turn.writes ? ring->pieces - odd + left : runs + left - odd;
+    else
+        turn.p = turn.writes ? at / run * ring->behind + at % run : at / run;
+    return turn;
+}
+
 /* Row by row, each once or first to be read and then to be written; or, behind, the first row's
  * reads, then its writes in turns with the next row's reads, and so on. Every other block takes its
  * turns the other way round, so that half of them read memory while half read L2. */
 static inline __aicore__ asc_ring_turn asc_ring_turn_of(const asc_ring *ring, int64_t position)
 {
-    const int64_t pass = position / ring->pieces, passes = ring->reads + ring->writes;
-    const int64_t pair = 2 * ring->pieces, after = position - ring->pieces;
+    const int64_t in_again = position - ring->again_at;
+    const int64_t in_turn = position - ring->again * ring->pieces;
+    const int64_t pass = in_turn / ring->pieces, passes = ring->reads + ring->writes;
+    const int64_t pair = 2 * ring->pieces, after = in_turn - ring->pieces;
     asc_ring_turn turn;
-    if (!ring->behind || pass == 0 || pass == 2 * ring->rows - 1) {
+    if (ring->again && in_again >= 0 && in_again < ring->pieces) {
+        turn.local = ring->again_row;
+        turn.p = in_again;
+        turn.writes = 0;
+    } else if (!ring->behind || pass == 0 || pass == 2 * ring->rows - 1) {
         turn.local = pass / passes;
-        turn.p = position % ring->pieces;
+        turn.p = in_turn % ring->pieces;
         turn.writes = pass % passes >= ring->reads;
-    } else {
+    } else if (ring->behind == 1) {
         turn.writes = asc_ring_writes_at(ring, after % 2);
         turn.local = after / pair + !turn.writes;
         turn.p = after % pair / 2;
+    } else {
+        turn = asc_ring_turn_of_many(ring, after % pair);
+        turn.local = after / pair + !turn.writes;
     }
     return turn;
 }
@@ -149,7 +174,7 @@ static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t positi
 static inline __aicore__ void asc_ring_wait_free(const asc_ring *ring, int64_t position)
 {
     const int slot = (int)(position % ring->slots);
-    if (asc_ring_turn_of(ring, position).writes)
+    if (ring->writes && asc_ring_turn_of(ring, position).writes)
         ASC_RING_FLAG(asc_sync_wait, PIPE_MTE3, PIPE_MTE2, slot);
     else
         ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, slot);
@@ -212,7 +237,7 @@ static inline __aicore__ asc_ring asc_ring_of(__gm__ void *from, int64_t stride,
     return ring;
 }
 
-/* Before the first read, for rows that are copied in twice:
+/* Before the first read, for rows that are copied in twice, to be written or to be read again:
  *
  *   for (r = 0; r <= ring.rows; r++) {
  *       for (p = 0; p < ring.pieces; p++)
@@ -249,6 +274,26 @@ static inline __aicore__ void asc_ring_rewind(asc_ring *ring)
 {
     if (!ring->reads)
         ring->at -= ring->pieces;
+}
+
+/* A row, of a ring that reads alone, is gone through once more, now. What has been copied in ahead
+ * will be copied in again. */
+static inline __aicore__ void asc_ring_again(asc_ring *ring, int64_t local)
+{
+    for (int64_t position = ring->at; position < ring->loaded; position++) {
+        const int slot = (int)(position % ring->slots);
+        ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, slot);
+    }
+    asc_sync();
+    for (int64_t position = ring->at; position < ring->loaded; position++) {
+        const int slot = (int)(position % ring->slots);
+        if (position >= ring->slots)
+            ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE2, slot);
+    }
+    ring->loaded = ring->again_at = ring->at;
+    ring->again_row = local;
+    ring->again++;
+    ring->total += ring->pieces;
 }
 
 static inline __aicore__ int asc_ring_reread(asc_ring *ring)
