@@ -33,17 +33,16 @@ enum { CONV_MOST = 16 /* taps */ };
     X(BUFFER, in_gate, .to = 1, .copies = 2, .when = CONV_IN_GATE)                               \
     X(BUFFER, out_gate, .to = 1, .copies = 2, .when = CONV_OUT_GATE)                             \
     X(BUFFER, u, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                         \
-    X(BUFFER, v, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                         \
+    X(BUFFER, v, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                        \
     X(BUFFER, p, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                        \
     X(BUFFER, taps, .per = TG_UB_COLUMN, .bytes = 64, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH) \
     X(BUFFER, bias_row, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)
 
-#define CAUSAL_CONV1D_FORWARD(X)                                          \
-    CAUSAL_CONV1D_GIVEN(X)                                                \
-    X(TENSOR, y, ASC_T)                                                   \
-    X(GRID, rows, columns, tile_rows, tile_columns)                       \
-    CAUSAL_CONV1D_BUFFERS(X)                                              \
-    X(BUFFER, q, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH) \
+#define CAUSAL_CONV1D_FORWARD(X)                    \
+    CAUSAL_CONV1D_GIVEN(X)                          \
+    X(TENSOR, y, ASC_T)                             \
+    X(GRID, rows, columns, tile_rows, tile_columns) \
+    CAUSAL_CONV1D_BUFFERS(X)                        \
     X(BUFFER, y, .from = 1, .to = 2, .copies = 2)
 
 /* dweights, dbiases: of each group, or NULL. */
@@ -60,9 +59,10 @@ enum { CONV_MOST = 16 /* taps */ };
     X(GRID, rows, columns, tile_rows, tile_columns)                                             \
     CAUSAL_CONV1D_BUFFERS(X)                                                                    \
     X(BUFFER, dy, .to = 1, .copies = 2)                                                         \
-    X(BUFFER, g, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                       \
+    X(BUFFER, g, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                        \
     X(BUFFER, e, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                        \
-    X(BUFFER, f, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                       \
+    X(BUFFER, f, .bytes = 4, .from = 1, .to = 1, .when = CONV_OUT_GATE)                         \
+    X(BUFFER, one, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                           \
     X(BUFFER, sums, .per = TG_UB_COLUMN, .bytes = 68, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
     X(BUFFER, dx, .from = 1, .to = 2, .copies = 2)                                              \
     X(BUFFER, din_gate, .from = 1, .to = 2, .copies = 2, .when = CONV_IN_GATE)                  \

@@ -57,8 +57,7 @@ typedef struct conv_strip {
     int64_t width, pitch;
 } conv_strip;
 
-/* Products of a tap: of rows from `first` on with rows of another tensor from `from` on. While one
- * tap's are added up the next one's are made: p and q are theirs in turn. */
+/* What a tap brings together: rows from `first` on with rows of another tensor from `from` on. */
 typedef struct conv_tap {
     int64_t first, from, rows;
 } conv_tap;
@@ -83,66 +82,38 @@ static inline __aicore__ conv_tap conv_tap_behind(int64_t back, int64_t rows, in
     return t;
 }
 
-/* p = rows of `from` by the tap; then sum += p. ASC_THEN() is left to the caller of both. */
-static inline __aicore__ void conv_tap_products(const conv_strip *s, conv_tap t, int64_t back,
-                                                __ubuf__ float *p, __ubuf__ float *from)
+/* sum += rows of `from` by the tap. */
+static inline __aicore__ void conv_add_tap(const conv_strip *s, conv_tap t, int64_t back,
+                                           __ubuf__ float *sum, __ubuf__ float *from)
 {
     if (t.rows > 0)
-        ASC_BY_COLUMN(asc_mul, p, from + t.from * s->pitch, s->taps + back * s->pitch, t.rows,
-                      s->pitch);
+        ASC_BY_COLUMN(asc_fma, sum + t.first * s->pitch, from + t.from * s->pitch,
+                      s->taps + back * s->pitch, t.rows, s->pitch);
+    ASC_THEN();
 }
 
-static inline __aicore__ void conv_tap_sum(const conv_strip *s, conv_tap t, __ubuf__ float *sum,
-                                           __ubuf__ float *p)
-{
-    if (t.rows > 0)
-        asc_add(sum + t.first * s->pitch, sum + t.first * s->pitch, p,
-                (uint32_t)(t.rows * s->pitch));
-}
-
-/* v = the convolution at `rows` rows, whose inputs lie in u behind those of `before` rows. p, q:
- * scratch. */
+/* v = the convolution at `rows` rows, whose inputs lie in u behind those of `before` rows. */
 static inline __aicore__ void conv_sum(const conv_strip *s, __ubuf__ float *v, __ubuf__ float *u,
-                                       __ubuf__ float *p, __ubuf__ float *q, int64_t before,
-                                       int64_t rows)
+                                       int64_t before, int64_t rows)
 {
     ASC_BY_COLUMN(asc_mul, v, u + before * s->pitch, s->taps, rows, s->pitch);
-    if (s->width > 1)
-        conv_tap_products(s, conv_tap_at(1, before, rows), 1, p, u);
     ASC_THEN();
     if (s->bias) {
         ASC_BY_COLUMN(asc_add, v, v, s->bias, rows, s->pitch);
         ASC_THEN();
     }
-    for (int64_t back = 1; back < s->width; back++) {
-        __ubuf__ float *const made = p;
-        p = q;
-        q = made;
-        if (back + 1 < s->width)
-            conv_tap_products(s, conv_tap_at(back + 1, before, rows), back + 1, p, u);
-        conv_tap_sum(s, conv_tap_at(back, before, rows), v, made);
-        ASC_THEN();
-    }
+    for (int64_t back = 1; back < s->width; back++)
+        conv_add_tap(s, conv_tap_at(back, before, rows), back, v, u);
 }
 
 /* du = the convolution backwards in time, of `rows` rows of dv that have `behind` more. */
 static inline __aicore__ void conv_back(const conv_strip *s, __ubuf__ float *du, __ubuf__ float *dv,
-                                        __ubuf__ float *p, __ubuf__ float *q, int64_t rows,
-                                        int64_t behind)
+                                        int64_t rows, int64_t behind)
 {
     ASC_BY_COLUMN(asc_mul, du, dv, s->taps, rows, s->pitch);
-    if (s->width > 1)
-        conv_tap_products(s, conv_tap_behind(1, rows, behind), 1, p, dv);
     ASC_THEN();
-    for (int64_t back = 1; back < s->width; back++) {
-        __ubuf__ float *const made = p;
-        p = q;
-        q = made;
-        if (back + 1 < s->width)
-            conv_tap_products(s, conv_tap_behind(back + 1, rows, behind), back + 1, p, dv);
-        conv_tap_sum(s, conv_tap_behind(back, rows, behind), du, made);
-        ASC_THEN();
-    }
+    for (int64_t back = 1; back < s->width; back++)
+        conv_add_tap(s, conv_tap_behind(back, rows, behind), back, du, dv);
 }
 
 /* p = u dv at the rows that a tap brings together. */
@@ -153,7 +124,8 @@ static inline __aicore__ void conv_tap_slopes(const conv_strip *s, conv_tap t, _
         asc_mul(p, dv + t.first * s->pitch, u + t.from * s->pitch, (uint32_t)(t.rows * s->pitch));
 }
 
-/* sums, one row a tap and one of the bias, += what `rows` rows of dv add to them. */
+/* sums, one row a tap and one of the bias, += what `rows` rows of dv add to them. While one tap's
+ * products are added up the next one's are made: p and q are theirs in turn. */
 static inline __aicore__ void conv_add_sums(const conv_strip *s, __ubuf__ float *sums,
                                             __ubuf__ float *u, __ubuf__ float *dv,
                                             __ubuf__ float *p, __ubuf__ float *q, int64_t before,

@@ -110,22 +110,22 @@ ASC_KERNEL ASC_NAME(causal_conv1d_forward)(ASC_PARAMS(CAUSAL_CONV1D_FORWARD))
                 ASC_ROWS_IN(ASC_T, out_gate_at, slot, out_gate, out_gate_stride, own, s.pitch);
             ASC_HAS_FILLED(slot);
             ASC_NAME(conv_inputs)
-            (u, ASC_UB(ASC_T, x_at, slot), in_gate ? ASC_UB(ASC_T, in_gate_at, slot) : 0, p,
+            (u, ASC_UB(ASC_T, x_at, slot), in_gate ? ASC_UB(ASC_T, in_gate_at, slot) : 0, v,
              (uint32_t)(tile.rows * s.pitch));
-            conv_sum(&s, v, u, p, ASC_SCRATCH(q), c.before, c.rows);
+            conv_sum(&s, v, u, c.before, c.rows); /* u is free then */
             if (silu) {
-                asc_mul_scalar(p, v, -1.0f, n);
+                asc_mul_scalar(u, v, -1.0f, n);
                 ASC_THEN();
-                asc_exp(p, p, n);
+                asc_exp(u, u, n);
                 ASC_THEN();
-                asc_add_scalar(p, p, 1.0f, n);
+                asc_add_scalar(u, u, 1.0f, n);
                 ASC_THEN();
-                asc_div(v, v, p, n);
+                asc_div(v, v, u, n);
                 ASC_THEN();
             }
             if (out_gate) {
-                ASC_NAME(conv_widen)(p, ASC_UB(ASC_T, out_gate_at, slot), n);
-                asc_mul(v, v, p, n);
+                ASC_NAME(conv_widen)(u, ASC_UB(ASC_T, out_gate_at, slot), n);
+                asc_mul(v, v, u, n);
                 ASC_THEN();
             }
             ASC_HAS_READ(slot);
@@ -140,43 +140,55 @@ ASC_KERNEL ASC_NAME(causal_conv1d_forward)(ASC_PARAMS(CAUSAL_CONV1D_FORWARD))
     asc_pipeline_end();
 }
 
-/* dv in g, of dy in g, through the gate and silu at v; dout_gate, or NULL, in passing, of the first
- * `own` elements. e, f, p: scratch. */
-static inline __aicore__ void ASC_NAME(conv_through)(__ubuf__ float *g, __ubuf__ float *v,
+/* What dy is multiplied by behind the convolution v, through silu: with r = 1 / (1 + exp(-v))
+ * it is r + v r (1 - r): leaves v r in v, 1 - r in p and r in e. one: a block of 1. */
+static inline __aicore__ void ASC_NAME(conv_silu)(__ubuf__ float *v, __ubuf__ float *e,
+                                                  __ubuf__ float *p, __ubuf__ float *one,
+                                                  uint32_t n)
+{
+    asc_mul_scalar(p, v, -1.0f, n);
+    ASC_THEN();
+    asc_exp(p, p, n);
+    ASC_THEN();
+    asc_add_scalar(e, p, 1.0f, n);
+    ASC_THEN();
+    ASC_COUNTED(n);
+    asc_div(e, one, e, 1, 1, 0, 1, 8, 0, 8);
+    ASC_UNCOUNTED();
+    asc_min_scalar(p, p, -ASC_LOWEST, n); /* 0 times it is 0 */
+    ASC_THEN();
+    asc_mul(v, v, e, n);
+    asc_mul(p, p, e, n);
+    ASC_THEN();
+}
+
+/* v = dv, of dy in g, through the gate and silu at v; dout_gate, or NULL, in passing, of the first
+ * `own` elements. one: a block of 1; e, p, and with dout_gate f: scratch. */
+static inline __aicore__ void ASC_NAME(conv_through)(__ubuf__ float *v, __ubuf__ float *g,
                                                      __ubuf__ ASC_T *out_gate,
                                                      __ubuf__ ASC_T *dout_gate, int64_t silu,
-                                                     __ubuf__ float *e, __ubuf__ float *f,
-                                                     __ubuf__ float *p, uint32_t own, uint32_t n)
+                                                     __ubuf__ float *one, __ubuf__ float *e,
+                                                     __ubuf__ float *p, __ubuf__ float *f,
+                                                     uint32_t own, uint32_t n)
 {
-    if (silu) {
-        asc_mul_scalar(f, v, -1.0f, n);
-        ASC_THEN();
-        asc_exp(f, f, n);
-        ASC_THEN();
-        asc_add_scalar(e, f, 1.0f, n);
-        ASC_THEN();
-        asc_min_scalar(f, f, -ASC_LOWEST, n); /* 0 times it is 0 */
-        asc_div(v, v, e, n);                  /* silu(v) */
-        ASC_THEN();
-        asc_mul(f, v, f, n);
-        ASC_THEN();
-        asc_add_scalar(f, f, 1.0f, n);
-        ASC_THEN();
-        asc_div(e, f, e, n); /* its slope, (1 + silu(v) exp(-v)) / (1 + exp(-v)) */
-        ASC_THEN();
-    }
+    if (silu)
+        ASC_NAME(conv_silu)(v, e, p, one, n);
     if (dout_gate) {
-        asc_mul(v, v, g, own);
+        asc_mul(f, v, g, own);
         ASC_THEN();
-        ASC_NAME(conv_narrow)(dout_gate, v, own);
+        ASC_NAME(conv_narrow)(dout_gate, f, own);
     }
     if (silu) {
-        asc_mul(g, g, e, n);
+        asc_mul_add(v, p, e, n);
         ASC_THEN();
+        asc_mul(v, v, g, n);
+    } else if (v != g) {
+        asc_mul_scalar(v, g, 1.0f, n);
     }
+    ASC_THEN();
     if (out_gate) {
-        ASC_NAME(conv_widen)(p, out_gate, n);
-        asc_mul(g, g, p, n);
+        ASC_NAME(conv_widen)(e, out_gate, n);
+        asc_mul(v, v, e, n);
         ASC_THEN();
     }
 }
@@ -201,7 +213,8 @@ ASC_KERNEL ASC_NAME(causal_conv1d_backward)(ASC_PARAMS(CAUSAL_CONV1D_BACKWARD))
     const int64_t bytes =
         tile_rows * asc_round_up(tile_columns, ASC_LANES) * (int64_t)sizeof(ASC_T);
     __ubuf__ float *u = ASC_SCRATCH(u), *v = ASC_SCRATCH(v), *p = ASC_SCRATCH(p);
-    __ubuf__ float *g = ASC_SCRATCH(g), *e = ASC_SCRATCH(e), *f = ASC_SCRATCH(f);
+    __ubuf__ float *g = ASC_SCRATCH(g), *e = ASC_SCRATCH(e), *one = ASC_SCRATCH(one);
+    __ubuf__ float *f = out_gate ? ASC_SCRATCH(f) : 0;
     __ubuf__ float *sums = ASC_SCRATCH(sums);
     conv_strip s;
     int slot = 0;
@@ -209,6 +222,7 @@ ASC_KERNEL ASC_NAME(causal_conv1d_backward)(ASC_PARAMS(CAUSAL_CONV1D_BACKWARD))
     s.bias = bias ? ASC_SCRATCH(bias_row) : 0;
     s.width = width;
     asc_clear_begin();
+    asc_duplicate(one, 1.0f, 8);
     asc_dcci_entire_all(); /* the scalar unit reads segments */
     asc_clear(x_at, bytes);
     asc_clear(dy_at, bytes);
@@ -248,21 +262,21 @@ ASC_KERNEL ASC_NAME(causal_conv1d_backward)(ASC_PARAMS(CAUSAL_CONV1D_BACKWARD))
             __ubuf__ ASC_T *gates = in_gate ? ASC_UB(ASC_T, in_gate_at, slot) : 0;
             ASC_NAME(conv_inputs)(u, xs, gates, p, (uint32_t)(all.rows * s.pitch));
             if (silu || dout_gate)
-                conv_sum(&s, v, u, p, f, c.before, read.rows);
-            ASC_NAME(conv_widen)(g, ASC_UB(ASC_T, dy_at, slot), n);
+                conv_sum(&s, v, u, c.before, read.rows);
+            __ubuf__ float *const to = silu || dout_gate ? g : v;
+            ASC_NAME(conv_widen)(to, ASC_UB(ASC_T, dy_at, slot), n);
             ASC_NAME(conv_through)
-            (g, v, out_gate ? ASC_UB(ASC_T, out_gate_at, slot) : 0,
-             dout_gate ? ASC_UB(ASC_T, dout_gate_at, slot) : 0, silu, e, f, p, own_n, n);
-            asc_add_scalar(e, g, 0.0f, n); /* taps lie in the bank of g, u in that of e */
+            (v, to, out_gate ? ASC_UB(ASC_T, out_gate_at, slot) : 0,
+             dout_gate ? ASC_UB(ASC_T, dout_gate_at, slot) : 0, silu, one, e, p, f, own_n, n);
             if (dweights || dbiases)
-                conv_add_sums(&s, sums, u, g, p, f, c.before, c.rows);
+                conv_add_sums(&s, sums, u, v, p, e, c.before, c.rows);
             ASC_THEN();
-            conv_back(&s, v, e, p, f, c.rows, c.behind);
+            conv_back(&s, g, v, c.rows, c.behind);
             const int64_t first = c.before * s.pitch;
             ASC_NAME(conv_result)
-            (ASC_UB(ASC_T, dx_at, slot), v, gates ? gates + first : 0, p, e, own_n);
+            (ASC_UB(ASC_T, dx_at, slot), g, gates ? gates + first : 0, p, e, own_n);
             if (din_gate)
-                ASC_NAME(conv_result)(ASC_UB(ASC_T, din_gate_at, slot), v, xs + first, p, e, own_n);
+                ASC_NAME(conv_result)(ASC_UB(ASC_T, din_gate_at, slot), g, xs + first, p, e, own_n);
             ASC_HAS_READ(slot);
             ASC_HAS_WRITTEN(slot);
             ASC_ROWS_OUT(ASC_T, dx, dx_stride, own, dx_at, slot, s.pitch);
