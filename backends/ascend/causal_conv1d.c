@@ -1,4 +1,6 @@
 /* causal_conv1d.c - host of kernels/maps/causal_conv1d.asc.c. */
+#include <math.h>
+
 #include "ascend.h"
 #include "kernels/maps/causal_conv1d.args.h"
 
@@ -31,12 +33,30 @@ static int64_t most_rows(ascend_plan *plan, int64_t least, int64_t strip)
     return rows >= least ? rows : 0;
 }
 
+/* Groups of rows of each strip: so many that the cores are busy for the same time, but for as few
+ * rows beside as that allows. */
+static int64_t even_groups(int64_t rows, int64_t strips, int64_t cores)
+{
+    enum { MOST = 8 };
+    int64_t best = 1;
+    double least = INFINITY;
+    const int64_t from = (cores + strips - 1) / strips;
+    for (int64_t groups = from; groups <= rows && groups < from + MOST; groups++) {
+        const double turns = (double)((strips * groups + cores - 1) / cores) / (double)groups;
+        if (turns < .97 * least) {
+            least = turns;
+            best = groups;
+        }
+    }
+    return best;
+}
+
 /* Strips of columns, and tasks for all cores. A tile has `beside` rows that are read with others:
  * the widest strip for which they are few, or else the narrowest. */
 static tg_status choose(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
                         uint32_t options, int64_t beside, int64_t *groups)
 {
-    enum { STRIP = 512, NARROW = 64, FEW = 8, LEAST = 8 };
+    enum { STRIP = 64, NARROW = 64, FEW = 8, LEAST = 8 };
     tg_ub_layout *l = &plan->layout;
     int64_t rows = 0, strip;
     *groups = 0;
@@ -55,8 +75,7 @@ static tg_status choose(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tens
             TG_ENOMEM, "%s: a tile has %lld rows beside its own, for which UB has no room",
             ub->name, (long long)beside);
     ascend_fits(plan, rows, strip);
-    const int64_t wanted = (cores + l->column_tiles - 1) / l->column_tiles;
-    *groups = wanted < plan->problem.rows ? wanted : plan->problem.rows;
+    *groups = even_groups(plan->problem.rows, l->column_tiles, cores);
     l->tasks = *groups * l->column_tiles;
     l->blocks = l->tasks < cores ? l->tasks : cores;
     return TG_OK;
