@@ -27,22 +27,24 @@ enum { CONV_MOST = 16 /* taps */ };
     X(I64, bias_f32)
 
 /* taps, and in backward sums, a row for each tap, then sums' for the bias. Steps: 0 copy in, 1
- * compute, 2 copy out. Of two sources of one instruction one lies LOW, one HIGH. */
+ * compute, 2 copy out. Of two sources of one instruction one lies LOW, one HIGH;
+ * the order is such that the planner puts them into different banks, too: what is written in place
+ * is written while the other source is read. */
 #define CAUSAL_CONV1D_BUFFERS(X)                                                                 \
     X(BUFFER, x, .to = 1, .copies = 2)                                                           \
     X(BUFFER, in_gate, .to = 1, .copies = 2, .when = CONV_IN_GATE)                               \
     X(BUFFER, out_gate, .to = 1, .copies = 2, .when = CONV_OUT_GATE)                             \
     X(BUFFER, u, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                         \
-    X(BUFFER, v, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                        \
-    X(BUFFER, p, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                        \
     X(BUFFER, taps, .per = TG_UB_COLUMN, .bytes = 64, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH) \
     X(BUFFER, bias_row, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)
 
-#define CAUSAL_CONV1D_FORWARD(X)                    \
-    CAUSAL_CONV1D_GIVEN(X)                          \
-    X(TENSOR, y, ASC_T)                             \
-    X(GRID, rows, columns, tile_rows, tile_columns) \
-    CAUSAL_CONV1D_BUFFERS(X)                        \
+#define CAUSAL_CONV1D_FORWARD(X)                                          \
+    CAUSAL_CONV1D_GIVEN(X)                                                \
+    X(TENSOR, y, ASC_T)                                                   \
+    X(GRID, rows, columns, tile_rows, tile_columns)                       \
+    CAUSAL_CONV1D_BUFFERS(X)                                              \
+    X(BUFFER, p, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH) \
+    X(BUFFER, v, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH) \
     X(BUFFER, y, .from = 1, .to = 2, .copies = 2)
 
 /* dweights, dbiases: of each group, or NULL. */
@@ -61,6 +63,8 @@ enum { CONV_MOST = 16 /* taps */ };
     X(BUFFER, dy, .to = 1, .copies = 2)                                                         \
     X(BUFFER, g, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                        \
     X(BUFFER, e, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                        \
+    X(BUFFER, v, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                       \
+    X(BUFFER, p, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                       \
     X(BUFFER, f, .bytes = 4, .from = 1, .to = 1, .when = CONV_OUT_GATE)                         \
     X(BUFFER, one, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                           \
     X(BUFFER, sums, .per = TG_UB_COLUMN, .bytes = 68, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
