@@ -229,12 +229,13 @@ __global__ void __launch_bounds__(KEPT_THREADS, 1)
     __shared__ kept_memory<kept_pair_sums> found;
     kept_team<kept_pair_sums> t(&found);
     held::fill(memory, t.lane, t.lanes, a.n);
-    int64_t target[STAGES], coming;
-    float x_y[STAGES];
+    int64_t target[STAGES], coming; /* loaded long before it is looked at, as is a target's logit */
+    word<T> x_y[STAGES];
     const auto target_of = [&](int64_t r) { return r < a.rows ? a.target[r] : a.ignore_index; };
-    const auto ask = [&](int64_t r, int64_t y, int stage, float &logit) {
+    const auto ask = [&](int64_t r, int64_t y, int stage, word<T> &logit) {
         if (y != a.ignore_index && (uint64_t)y < (uint64_t)a.n) {
-            logit = get(a.student.row<T>(r) + y);
+            if (t.lane == 0)
+                logit = *(const word<T> *)(a.student.row<T>(r) + y);
             held::ask(memory, stage, t.lane, t.lanes, a.n, a.student.row<T>(r),
                       a.teacher.row<T>(r));
         }
@@ -251,7 +252,7 @@ __global__ void __launch_bounds__(KEPT_THREADS, 1)
     int stage = 0;
     for (int64_t r = t.row; r < a.rows; r += t.step) {
         const int64_t y = target[0];
-        const float logit = x_y[0];
+        const word<T> logit = x_y[0];
         const bool counts = y != a.ignore_index && a.range.holds(r, y, t.lane == 0);
         held pair;
         kept_pair_sums own = {};
@@ -284,7 +285,8 @@ __global__ void __launch_bounds__(KEPT_THREADS, 1)
         }
         const kept_pair_sums sums = t.all(own);
         end_pair(given, t.lane == 0, sums, waiting);
-        waiting = {r, logit, {sums.base[0], sums.base[1]}, {sums.sum[0], sums.sum[1]}};
+        waiting = {
+            r, get((const T *)&logit), {sums.base[0], sums.base[1]}, {sums.sum[0], sums.sum[1]}};
         compare_kept(pair, sums, before);
     }
     if (waiting.r < 0)

@@ -64,8 +64,8 @@ template <class T, class Y> struct kept_logits {
     static constexpr int CHUNKS = KEPT_EACH / V<T>, OF_CHUNK = V<T> * sizeof(Y) / sizeof(group);
     static constexpr size_t LOGITS = (size_t)CHUNKS * KEPT_THREADS * sizeof(uint4),
                             TARGETS = (size_t)KEPT_EACH * KEPT_THREADS * sizeof(Y);
-    static constexpr int STAGES = KEPT_ROOM / (LOGITS + TARGETS) < 3 ? KEPT_ROOM / (LOGITS + TARGETS)
-                                                                    : 3;
+    static constexpr int STAGES =
+        KEPT_ROOM / (LOGITS + TARGETS) < 3 ? KEPT_ROOM / (LOGITS + TARGETS) : 3;
     static constexpr size_t BYTES = STAGES * (LOGITS + TARGETS);
     float x[KEPT_EACH];
     group q[CHUNKS * OF_CHUNK];
@@ -112,7 +112,8 @@ template <class T, class Y> struct kept_logits {
                 x[k * V<T> + i] = there ? chunk[i] : -CUDART_INF_F;
 #pragma unroll
             for (int u = 0; u < OF_CHUNK; u++)
-                q[k * OF_CHUNK + u] = there ? *targets_at(memory, stage, k * OF_CHUNK + u) : group();
+                q[k * OF_CHUNK + u] =
+                    there ? *targets_at(memory, stage, k * OF_CHUNK + u) : group();
         }
     }
     __device__ __forceinline__ void targets(int k, float (&to)[V<T>]) const
@@ -195,24 +196,37 @@ __global__ void __launch_bounds__(KEPT_THREADS, 1)
     char *const memory = (char *)held;
     kept_team<kept_skl_sums> t(&found);
     const float by = scale_of(a), factor = batch_factor(a);
-    const auto ask = [&](int64_t r, int stage) {
-        if (r < a.rows && batch_counts(a, r))
+    const int64_t any = a.ignore_index == 0; /* another label */
+    int64_t label[kept::STAGES], coming; /* loaded long before it is looked at */
+    const auto label_of = [&](int64_t r) {
+        return r >= a.rows ? a.ignore_index : a.labels ? a.labels[r] : any;
+    };
+    const auto ask = [&](int64_t r, int64_t of_row, int stage) {
+        if (of_row != a.ignore_index)
             kept::ask(memory, stage, t.lane, t.lanes, a.n, a.logits.row<T>(r), a.target.row<Y>(r));
         end_batch();
     };
 #pragma unroll
-    for (int s = 0; s < kept::STAGES; s++)
-        ask(t.row + s * t.step, s);
+    for (int s = 0; s < kept::STAGES; s++) {
+        label[s] = label_of(t.row + s * t.step);
+        ask(t.row + s * t.step, label[s], s);
+    }
+    coming = label_of(t.row + kept::STAGES * t.step);
     int64_t before = -1;
     float loss = 0;
     int stage = 0;
     for (int64_t r = t.row; r < a.rows; r += t.step) {
-        const bool counts = batch_counts(a, r);
+        const bool counts = label[0] != a.ignore_index;
         kept row;
         wait_for_batches<kept::STAGES - 1>();
         if (counts)
             row.take(memory, stage, t.lane, t.lanes, a.n);
-        ask(r + kept::STAGES * t.step, stage);
+#pragma unroll
+        for (int s = 0; s + 1 < kept::STAGES; s++)
+            label[s] = label[s + 1];
+        label[kept::STAGES - 1] = coming;
+        ask(r + kept::STAGES * t.step, coming, stage);
+        coming = label_of(r + (kept::STAGES + 1) * t.step);
         stage = stage + 1 == kept::STAGES ? 0 : stage + 1;
         if (!counts) {
             write_zeros<T>(a, t, r);

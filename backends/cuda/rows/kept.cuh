@@ -10,11 +10,11 @@
 #include "held.cuh"
 
 enum {
-    KEPT_THREADS = 512,                /* of a block, one of a multiprocessor */
+    KEPT_THREADS = 512, /* of a block, one of a multiprocessor */
     KEPT_WARPS = KEPT_THREADS / 32,
-    KEPT_EACH = 32,                    /* elements of a row that a thread has */
+    KEPT_EACH = 32,                      /* elements of a row that a thread has */
     KEPT_ROOM = (227 << 10) - (9 << 10), /* of shared memory for rows that are on their way */
-    KEPT_LEAST = 8 << 10               /* elements of a row, at least */
+    KEPT_LEAST = 8 << 10                 /* elements of a row, at least */
 };
 
 /* SUMS: numbers that have been found of a row, of 8 bytes a pair, with add(), which joins those of
@@ -64,11 +64,14 @@ template <class SUMS> struct kept_team {
                  other);
         wait_barrier(arrived, count >> 1 & 1);
         const SUMS *const from = memory->of_warps[place];
-        own = from[other % (blocks * KEPT_WARPS)];
-        if (blocks == 1 && other >= KEPT_WARPS)
+        const int warps = blocks * KEPT_WARPS;
+        own = from[min(other, warps - 1)];
+        if (other >= warps)
             own.clear();
-        for (int i = other + 32; i < blocks * KEPT_WARPS; i += 32)
-            own.add(from[i], by...);
+#pragma unroll
+        for (int i = 32; i < MOST_RANKS * KEPT_WARPS; i += 32)
+            if (i < warps)
+                own.add(from[other + i], by...);
         own.over_warp(by...);
 #endif
         count++;
@@ -104,7 +107,8 @@ template <class SUMS> struct kept_team {
 __device__ __forceinline__ float largest_of_warp(float x)
 {
 #if __CUDA_ARCH__ >= 800
-    const int bits = __float_as_int(x), all = __reduce_max_sync(0xffffffffu, bits ^ (bits >> 31 & INT32_MAX));
+    const int bits = __float_as_int(x),
+              all = __reduce_max_sync(0xffffffffu, bits ^ (bits >> 31 & INT32_MAX));
     return __int_as_float(all ^ (all >> 31 & INT32_MAX));
 #else
     return x;
@@ -134,7 +138,8 @@ static inline int kept_ranks(const cuda_call &call, int64_t n)
     int ranks = 1;
     while (ranks < MOST_RANKS && n > (int64_t)ranks * KEPT_THREADS * KEPT_EACH)
         ranks *= 2;
-    return call.capability >= 90 && n >= KEPT_LEAST && n <= (int64_t)ranks * KEPT_THREADS * KEPT_EACH
+    return call.capability >= 90 && n >= KEPT_LEAST &&
+                   n <= (int64_t)ranks * KEPT_THREADS * KEPT_EACH
                ? ranks
                : 0;
 }
