@@ -82,11 +82,12 @@ def define(name, ways, first=(), indent=""):
 
 def functions(names):
     for name, family in names["FAMILIES"].items():
-        yield from define(name, signatures(family.forward, set(family.upstream.values()), family.in_forward))
+        yield from define(name, signatures(family.forward, family.shown, family.in_forward))
     for name in names["PRODUCTS"]:
         yield from define(name, signatures(names["Operator"](name), {"c"}))
     for name in names["WHOLE"]:
-        yield from define(name, signatures(names["Operator"](name), {"y"}))
+        op = names["Operator"](name)
+        yield from define(name, signatures(op, set(op.outputs) - set(op.flags)))
     yield "def adamw(param: Tensor, grad: Tensor, m: Tensor, v: Tensor, master: Optional[Tensor] = None, *, step: int, " \
           "lr: Union[float, Tensor, None] = None, beta1: Optional[float] = None, beta2: Optional[float] = None, " \
           "eps: Optional[float] = None, weight_decay: Optional[float] = None, grad_scale: Optional[float] = None) -> None: ..."
@@ -104,7 +105,7 @@ def initialiser(node, op, flags):
 
 
 def module(name, base, node, family, takes):
-    op, shown = family.forward, set(family.upstream.values())
+    op, shown = family.forward, family.shown
     flags = [n for n in op.flags if n not in family.in_forward]
     yield f"class {name}({base}):"
     yield from (f"    {n}: nn.Parameter" for n in takes)

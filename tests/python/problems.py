@@ -180,6 +180,21 @@ def grouped_gemm(a, b, offset, bias):
     return torch.cat([*groups, torch.zeros(len(a) - ends[-1], b.shape[1], dtype=a.dtype)])
 
 
+def moe_router(logits, bias, mask, top_k, scale, **_):
+    """Sigmoid scores, chosen with a bias, and what the losses are made of."""
+    scores, p, kept = logits.sigmoid(), logits.softmax(-1), mask != 0
+    index = (scores + bias).topk(top_k).indices
+    weights = scores.gather(-1, index)
+    counts = F.one_hot(index, logits.shape[-1]).sum(1)[kept].sum(0)
+    probs, n = p[kept].sum(0), kept.sum()
+    balance = logits.shape[-1] * (counts / n * probs / n).sum()
+    return index, scale * weights / weights.sum(-1, keepdim=True), probs, balance, logits.logsumexp(-1)[kept].square().mean()
+
+
+def moe_scatter(rows, place, weights, slot):
+    return torch.stack([sum(w * rows[p] for w, p in zip(*each) if p >= 0) for each in zip(weights, place.tolist())])
+
+
 def fused_moe(x, gate_up, down, index, weights, gate_up_bias, down_bias, addend):
     """Slot by slot; an index of all experts is none."""
     rows = []
@@ -248,6 +263,14 @@ def problems():
                                          multi_token_attention, {"padding": 1, "groups": 2}),
         "grouped_gemm": Problem({"a": normal(7, N), "b": normal(4, 5, N), "offset": torch.tensor([0, 2, 2, 5, 6]), "bias": normal(4, 5)},
                                 grouped_gemm),
+        "moe_router": Problem({"logits": normal(rows, 8), "bias": normal(8, scale=0.1), "mask": torch.tensor([1, 1, 0, 1, 1, 1])}, moe_router,
+                              {"top_k": 3, "scoring": "sigmoid", "renormalise": True, "scale": 2.5, "probs": True, "balance": True,
+                               "z_loss": True}, constant=("bias",)),
+        "moe_gather": Problem({"x": normal(3, N), "slot": torch.tensor([4, 1, 2, 3, 0, -1]), "place": torch.tensor([[4, 1], [2, 3], [0, -1]])},
+                              lambda x, slot, place, top_k: torch.stack([x[s // 2] if s >= 0 else 0 * x[0] for s in slot.tolist()]),
+                              {"top_k": 2}),
+        "moe_scatter": Problem({"rows": normal(6, N), "place": torch.tensor([[4, 1], [2, 3], [0, -1]]), "weights": normal(3, 2),
+                                "slot": torch.tensor([4, 1, 2, 3, 0, -1])}, moe_scatter),
         "fused_moe": Problem(
             {"x": normal(5, N), "gate_up": normal(3, 12, N, scale=0.3), "down": normal(3, N, 6, scale=0.3), "weights": normal(5, 2).softmax(-1),
              "index": torch.tensor([[0, 1], [1, 1], [3, 0], [0, 1], [1, 3]]), "gate_up_bias": normal(3, 12), "down_bias": normal(3, N),

@@ -105,6 +105,8 @@ class Family:
         self.gradients = {n: d for n, d in self.gradients.items() if d in backward.outputs or d in self.upstream}
         self.in_forward = [n for n in forward.outputs if n in self.gradients.values()]
         self.constant = [n for n in forward.outputs if n not in self.upstream.values()]
+        # Results that a call always returns.
+        self.shown = set(self.upstream.values()) - set(forward.flags) | SHOWN.get(name, set())
 
 
 FAMILIES = {op.removesuffix("_forward"): Family(op.removesuffix("_forward")) for op in SCHEMA if op.endswith("_forward")}

@@ -8,7 +8,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 from tigon import _core
 from tigon.torch import _spread
 from tigon.torch._library import argument, functions
-from tigon.torch._table import FAMILIES, PRODUCTS, SHOWN, WHOLE, Operator
+from tigon.torch._table import FAMILIES, PRODUCTS, WHOLE, Operator
 
 
 def overridable(function):
@@ -86,6 +86,7 @@ def _attention(function):
 
 
 def _router(function):
+    """Both losses need counts for their gradient."""
     @functools.wraps(function)
     def call(logits, bias=None, mask=None, *, counts=False, balance=False, z_loss=False, **options):
         results = function(logits, bias, mask, counts=counts or balance or z_loss, balance=balance, z_loss=z_loss, **options)
@@ -93,8 +94,13 @@ def _router(function):
     return overridable(call)
 
 
-def _shown(name, family):
-    return set(family.upstream.values()) - set(family.forward.flags) | SHOWN.get(name, set())
+def _route(function):
+    """slot in one dimension, as rows of slots are."""
+    @functools.wraps(function)
+    def call(index, **options):
+        slot, *others = function(index, **options)
+        return slot.flatten(), *others
+    return overridable(call)
 
 
 def _moe(function):
@@ -119,7 +125,7 @@ def _moe(function):
 
 __all__ = list(FAMILIES) + list(PRODUCTS) + list(WHOLE) + ["adamw"]
 for _name, _family in FAMILIES.items():
-    globals()[_name] = _function(_name, _family.forward, _shown(_name, _family), _family.in_forward)
+    globals()[_name] = _function(_name, _family.forward, _family.shown, _family.in_forward)
 flash_attention = _attention(globals()["flash_attention"])
 moe_router = _router(globals()["moe_router"])
 fused_moe = _moe(globals()["fused_moe"])
@@ -128,6 +134,7 @@ for _name in PRODUCTS:
 for _name in WHOLE:
     _op = Operator(_name)
     globals()[_name] = _function(_name, _op, set(_op.outputs) - set(_op.flags))
+moe_route = _route(globals()["moe_route"])
 
 
 @overridable

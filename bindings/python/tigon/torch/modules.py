@@ -175,6 +175,7 @@ _CLASSES = {
     "SoftmaxKLDivLoss": "softmax_kl_div", "FusedLinearKLDivLoss": "fused_linear_kl_div", "FusedCETVDLoss": "fused_ce_tvd",
     "SoftmaxLogp": "softmax_logp", "FusedLinearLogp": "fused_linear_logp", "SumRows": "sum_rows", "SumSquares": "sum_squares",
     "MHCPre": "mhc_pre", "MHCPostRes": "mhc_post_res", "GroupedGemm": "grouped_gemm",
+    "MoERouter": "moe_router", "MoEGather": "moe_gather", "MoEScatter": "moe_scatter",
 }
 for _name, _family in _CLASSES.items():
     globals()[_name] = type(_name, (Module,), {"family": _family, "__module__": __name__, "__doc__": getattr(functional, _family).__doc__})

@@ -7,7 +7,7 @@ Of that model alone, RMSNorm, rotary embeddings, attention, the feed-forward blo
 Tigon.
 """
 import warnings
-from typing import TypeVar
+from typing import Any, Dict, TypeVar
 
 Model = TypeVar("Model")
 OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear")
@@ -96,6 +96,14 @@ def apply_to(
         warnings.warn(f"{len(kept)} modules, such as {kept[0]}, have a forward or a class that was put in later, and keep it: call apply_to() before")
     _use_attention(base, attention)
     return model
+
+
+def status(model: Any) -> Dict[str, str]:
+    """What the modules run on that Tigon knows, by their names: "tigon", or why they run as transformers made them. Experts of a mixture
+    run on Tigon after apply_to() (option mlp), and in any model of transformers with experts_implementation="tigon"."""
+    from tigon.transformers import _models
+
+    return dict(_models.status_of(model.get_base_model() if hasattr(model, "get_base_model") else model))
 
 
 class AutoTigonModelForCausalLM:

@@ -7,12 +7,11 @@ import inspect
 
 import torch
 from torch import nn
-from transformers.activations import ACT2CLS
 
 import tigon.torch
 from tigon._once import differentiable_once
-from tigon.liger.ops.fused_moe import LigerFusedMoEFunction
 from tigon.torch._table import FAMILIES
+from tigon.transformers import _experts
 from tigon.transformers._classes import replacing
 from tigon.transformers._plain import autocast_type, is_untouched, original, promoted, reads, takes
 
@@ -160,13 +159,7 @@ class Activation:
 
 SWIGLU, GEGLU, EXACT_GEGLU = Activation("swiglu"), Activation("geglu"), Activation("geglu", exact=True)
 # Classes of activations of transformers.
-ACTIVATIONS = {
-    ACT2CLS["silu"]: SWIGLU,
-    nn.SiLU: SWIGLU,
-    ACT2CLS["gelu"]: EXACT_GEGLU,
-    ACT2CLS["gelu_pytorch_tanh"]: GEGLU,
-    ACT2CLS["gelu_new"]: GEGLU,
-}
+ACTIVATIONS = {cls: {"swiglu": SWIGLU, "geglu": GEGLU, "geglu_exact": EXACT_GEGLU}[name] for cls, name in _experts.ACTIVATIONS.items()}
 
 
 def _activated(act_fn, gate, up):
@@ -235,14 +228,5 @@ def packed_mlp(cls):
 
 
 def experts(cls):
-    """Of all experts of a layer. Which tokens an expert gets is no matter of shapes, so that a compiler takes the class's own forward."""
-
-    def compute(self, hidden_states, top_k_index, top_k_weights):
-        if torch.compiler.is_compiling() or ACTIVATIONS.get(type(self.act_fn)) is not SWIGLU or not is_untouched(self.act_fn):
-            return None
-        gate_up, down = self.gate_up_proj, self.down_proj  # once: they may be computed
-        if not takes(hidden_states, gate_up, down):
-            return None
-        return LigerFusedMoEFunction.apply(hidden_states, gate_up, down, top_k_index, top_k_weights)
-
-    return replacing(cls.forward, compute)
+    """Of all experts of a layer."""
+    return replacing(cls.forward, _experts.compute)

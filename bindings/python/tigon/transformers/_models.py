@@ -5,8 +5,9 @@ import torch
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from tigon.transformers import _attention, _forwards, _loss, _masks, _rotary
+from tigon.transformers import _attention, _experts, _forwards, _loss, _masks, _rotary
 from tigon.transformers._classes import patch
+from tigon.transformers._plain import original, originals
 
 LLAMA, GEMMA = _forwards.Norm("llama"), _forwards.Norm("gemma", offset=1.0)
 GPT_OSS = _forwards.Norm("gemma")
@@ -30,10 +31,11 @@ NORMS = {
 LAYER = {"input_layernorm", "self_attn", "post_attention_layernorm", "mlp"}
 GATED_MLP = {"gate_proj", "up_proj", "act_fn", "down_proj"}
 PACKED_MLP = {"gate_up_proj", "chunk", "activation_fn", "down_proj"}
-EXPERTS = {"gate_up_proj", "act_fn", "down_proj", "num_experts", "index_add_"}
+EXPERTS = {"gate_up_proj", "down_proj", "num_experts", "index_add_"}
 
 AttentionInterface.register("tigon", _attention.attention)
 AttentionMaskInterface.register("tigon", _masks.make)
+_experts.register()
 
 
 def _folder(forward):
@@ -71,6 +73,26 @@ def kind_of(cls):
     forward = inspect.unwrap(cls.forward)
     folder = _folder(forward) if hasattr(forward, "__globals__") else None
     return _of_model(cls, forward, folder) if folder else None
+
+
+def _status_of_experts(name, module):
+    if name.endswith(".base_layer"):
+        return "as it was: LoRA's target_parameters are around its matrices"
+    asked = type(module) in originals or getattr(module.config, "_experts_implementation", None) == "tigon"
+    words = _experts.why_not(module) if asked else "tigon was not asked for"
+    return f"as it was: {words}" if words else "tigon"
+
+
+def status_of(model):
+    """(name, words) of each module that could be Tigon's."""
+    for name, module in model.named_modules():
+        cls = original(type(module))
+        if hasattr(cls, "_apply_gate") and hasattr(module, "config"):
+            yield name, _status_of_experts(name, module)
+        elif type(module) in originals:
+            yield name, "tigon"
+        elif (kind_of(cls) or ("linear",))[0] != "linear":
+            yield name, "as it was: tigon was not asked for"
 
 
 def patch_of(cls):

@@ -1,7 +1,5 @@
-"""fused_moe under Liger-Kernel's name: swiglu of Tigon between an expert's two matrix products, which are PyTorch's."""
-import torch.nn.functional as F
-
-from tigon.liger.ops.swiglu import LigerFusedGateUpSiLUMulFunction
+"""fused_moe under Liger-Kernel's name."""
+import tigon.torch
 
 
 class LigerFusedMoEFunction:
@@ -12,10 +10,4 @@ class LigerFusedMoEFunction:
 
     @staticmethod
     def apply(x, gate_up_proj, down_proj, top_k_index, top_k_weights):
-        out = x.new_zeros(x.shape)
-        for expert, (gate_up, down) in enumerate(zip(gate_up_proj.unbind(), down_proj.unbind())):
-            token, choice = (top_k_index == expert).nonzero(as_tuple=True)
-            hidden = LigerFusedGateUpSiLUMulFunction.apply(F.linear(x[token], gate_up))
-            weight = top_k_weights[token, choice].unsqueeze(-1).to(x.dtype)
-            out = out.index_add(0, token, F.linear(hidden, down) * weight)
-        return out
+        return tigon.torch.fused_moe(x, gate_up_proj, down_proj, top_k_index, top_k_weights)
