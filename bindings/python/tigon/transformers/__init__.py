@@ -98,6 +98,12 @@ def apply_to(
     return model
 
 
+def register() -> None:
+    """Makes "tigon" a name of transformers' implementations: attn_implementation="tigon" and, since transformers 5,
+    experts_implementation="tigon", for models that no apply_to() was called for."""
+    from tigon.transformers import _models  # noqa: F401
+
+
 def status(model: Any) -> Dict[str, str]:
     """What the modules run on that Tigon knows, by their names: "tigon", or why they run as transformers made them. Experts of a mixture
     run on Tigon after apply_to() (option mlp), and in any model of transformers with experts_implementation="tigon"."""
