@@ -185,7 +185,7 @@ def moe_router(logits, bias, mask, top_k, scale, **_):
     scores, p, kept = logits.sigmoid(), logits.softmax(-1), mask != 0
     index = (scores + bias).topk(top_k).indices
     weights = scores.gather(-1, index)
-    counts = F.one_hot(index, logits.shape[-1]).sum(1)[kept].sum(0)
+    counts = F.one_hot(index, logits.shape[-1]).sum(1)[kept].sum(0).to(p.dtype)
     probs, n = p[kept].sum(0), kept.sum()
     balance = logits.shape[-1] * (counts / n * probs / n).sum()
     return index, scale * weights / weights.sum(-1, keepdim=True), probs, balance, logits.logsumexp(-1)[kept].square().mean()

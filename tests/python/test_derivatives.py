@@ -11,7 +11,7 @@ from tigon.torch._table import PRODUCTS
 
 PROBLEMS = problems()
 # Their gradient by an input does not depend on inputs.
-LINEAR = {"embedding", "sum_rows", "rope", "llama4_rope", "qwen2vl_mrope", "kl_div"}
+LINEAR = {"embedding", "sum_rows", "rope", "llama4_rope", "qwen2vl_mrope", "kl_div", "moe_gather"}
 BENT = sorted(set(PROBLEMS) - set(PRODUCTS))
 
 

@@ -74,3 +74,84 @@ def test_one_set_of_bits_for_any_number_of_threads():
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(a, b) for other in results[1:] for a, b in zip(results[0], other))
+
+
+def route_problem(tokens=41, experts=8, top_k=3, seed=0):
+    torch.manual_seed(seed)
+    return torch.randint(experts + 1, (tokens, top_k)), experts
+
+
+@pytest.mark.parametrize("capacity", [None, 4])
+def test_route(capacity):
+    index, experts = route_problem()
+    slot, offset, place = tt.moe_route(index, experts=experts, capacity=capacity, place=True)
+    flat, found = index.flatten(), []
+    for e in range(experts):
+        slots = (flat == e).nonzero()[:capacity, 0]
+        torch.testing.assert_close(slot[offset[e]:offset[e + 1]], slots)
+        found.append(slots)
+    found = torch.cat(found)
+    assert offset[-1] == len(found) and (slot[len(found):] == -1).all()
+    expected = torch.full_like(flat, -1)
+    expected[found] = torch.arange(len(found))
+    torch.testing.assert_close(place.flatten(), expected)
+
+
+def test_a_layer_of_parts():
+    """gather, products by experts and scatter are fused_moe."""
+    (x, gate_up, down, weights), index = inputs(13, 16, 8, 4, 2)
+    leaves = [x, gate_up, down, weights]
+    slot, offset, place = tt.moe_route(index, experts=4, place=True)
+    rows = tt.moe_gather(x, slot, place, top_k=2)
+    hidden = tt.grouped_gemm(rows, gate_up, offset)
+    out = tt.grouped_gemm(tt.swiglu(*hidden.chunk(2, -1)), down, offset)
+    y, expected = tt.moe_scatter(out, place, weights, slot), tt.fused_moe(x, gate_up, down, index, weights)
+    torch.testing.assert_close(y, expected, atol=1e-5, rtol=1e-5)
+    dy = torch.randn_like(y)
+    for f, e in zip(torch.autograd.grad(y, leaves, dy), torch.autograd.grad(expected, leaves, dy)):
+        torch.testing.assert_close(f, e, atol=1e-4, rtol=1e-4)
+
+
+def test_balance_over_layers_is_made_of_counts_and_probs():
+    """As transformers' load_balancing_loss_func has it, with its mask."""
+    modeling = pytest.importorskip("transformers.models.mixtral.modeling_mixtral")
+    torch.manual_seed(0)
+    layers = [torch.randn(2 * 6, 8, requires_grad=True) for _ in range(3)]
+    mask = torch.tensor([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]])
+    parts = [tt.moe_router(logits, mask=mask, top_k=2, renormalise=True, counts=True, probs=True)[2:] for logits in layers]
+    counts, probs = (sum(each) for each in zip(*parts))
+    n = counts.sum() / 2
+    loss = 8 * (counts / n * probs / n).sum()
+    expected = modeling.load_balancing_loss_func(tuple(layers), 8, 2, mask)
+    torch.testing.assert_close(loss, expected)
+    for f, e in zip(torch.autograd.grad(loss, layers), torch.autograd.grad(expected, layers)):
+        torch.testing.assert_close(f, e)
+
+
+@pytest.mark.parametrize("options", [{"balance": True}, {"z_loss": True}, {"balance": True, "counts": True, "z_loss": True}])
+def test_losses_of_a_router(options):
+    logits = torch.randn(7, 8, requires_grad=True)
+    results = tt.moe_router(logits, top_k=2, renormalise=True, **options)
+    assert len(results) == 2 + len(options)
+    p, index = logits.softmax(-1), logits.topk(2).indices
+    torch.testing.assert_close(results[0], index)
+    counts = torch.bincount(index.flatten(), minlength=8)
+    expected = {"balance": 8 * (counts / 7 * p.mean(0)).sum(), "z_loss": logits.logsumexp(-1).square().mean()}
+    losses = dict(zip(("balance", "z_loss"), results[-2:])) if len(options) == 3 else {next(iter(options)): results[-1]}
+    for name, loss in losses.items():
+        torch.testing.assert_close(loss.squeeze(), expected[name])
+        torch.testing.assert_close(*(torch.autograd.grad(v, logits, retain_graph=True)[0] for v in (loss, expected[name])))
+
+
+def test_routing_in_a_graph_and_under_checkpointing():
+    def layer(logits, x):
+        index, weights = tt.moe_router(logits, top_k=2, renormalise=True)
+        slot, _, place = tt.moe_route(index, experts=8, place=True)
+        return tt.moe_scatter(tt.moe_gather(x, slot, place, top_k=2), place, weights, slot)
+    logits, x = torch.randn(9, 8, requires_grad=True), torch.randn(9, 16, requires_grad=True)
+    ways = [layer, torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager"),
+            lambda *given: torch.utils.checkpoint.checkpoint(layer, *given, use_reentrant=False)]
+    expected, *others = [torch.autograd.grad(way(logits, x).square().sum(), [logits, x]) for way in ways]
+    for found in others:
+        for f, e in zip(found, expected):
+            torch.testing.assert_close(f, e)

