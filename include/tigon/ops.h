@@ -1489,7 +1489,7 @@ TG_API tg_status tg_moe_router_backward(tg_ctx *ctx, const tg_moe_router_backwar
  *   slot[place_tk] = t K + k
  *   index [N,K] i64 or i32: experts, in [0, experts); or `experts`, which means none: the slot has
  *   place -1, and slot is -1 from offset[experts] on.
- *   slot i64, N K of any shape; offset [experts + 1] i64; place [N,K] i64, or NULL.
+ *   slot i64, N K of any shape; offset [experts+1] i64; place [N,K] i64, or NULL.
  *   experts: 1 or more. capacity: of an expert's slots only so many, those of the lowest numbers,
  *   have a place; the others are treated as slots of no expert. 0: all.
  * A token may name one expert several times. There is no gradient.

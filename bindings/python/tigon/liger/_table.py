@@ -67,7 +67,7 @@ FAMILIES = {
             ),
         ),
     ),
-    "fused_moe": Family("LigerFusedMoEFunction"),
+    "fused_moe": Family("LigerFusedMoEFunction compute_routing_metadata"),
     "fused_neighborhood_attention": Family(
         "LigerFusedNeighborhoodAttentionFunction",
         "liger_fused_neighborhood_attention(query, key, value, kernel_size=7, dilation=1, scale=None)",

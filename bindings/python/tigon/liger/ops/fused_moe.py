@@ -1,4 +1,6 @@
-"""fused_moe under Liger-Kernel's name."""
+"""fused_moe under Liger-Kernel's names."""
+import torch
+
 import tigon.torch
 
 
@@ -11,3 +13,15 @@ class LigerFusedMoEFunction:
     @staticmethod
     def apply(x, gate_up_proj, down_proj, top_k_index, top_k_weights):
         return tigon.torch.fused_moe(x, gate_up_proj, down_proj, top_k_index, top_k_weights)
+
+
+def compute_routing_metadata(topk_indices, E, block_m_token=64):
+    """Slots by expert, all i32: how many each has and where they begin [E + 1], the token and the number of each slot in that order, the
+    inverse of the latter; and of tiles of block_m_token rows at most the first row and the expert."""
+    slot, start, place = tigon.torch.moe_route(topk_indices, experts=E, place=True)
+    count = start.diff()
+    tiles = (count + block_m_token - 1) // block_m_token
+    expert = torch.arange(E, device=count.device).repeat_interleave(tiles)
+    first = torch.arange(len(expert), device=count.device) - (tiles.cumsum(0) - tiles)[expert]
+    found = count, start, slot // topk_indices.shape[1], slot, place.flatten(), start[expert] + block_m_token * first, expert
+    return tuple(t.int() for t in found)
