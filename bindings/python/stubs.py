@@ -22,8 +22,10 @@ from torch import Tensor, nn
 KINDS = {"IN": "in", "OPT": "opt", "OUT": "out", "OUT_OPT": "out_opt", "OPT_OVER": "out_opt", "OUT_OVER": "out",
          "INOUT": "out", "INOUT_OPT": "out_opt",
          "F64": "f64", "I64": "i64", "CHOICE": "i64"}
+# Flags of results that a function of functional.py keeps to itself, and what it takes instead.
+KEPT = {"pre": "recompute"}
 # The types of what modules take besides options.
-PARAMETERS = {"device": "Union[torch.device, str, None]", "dtype": "Optional[torch.dtype]", "alpha": "float"}
+PARAMETERS = {"recompute": "bool", "device": "Union[torch.device, str, None]", "dtype": "Optional[torch.dtype]", "alpha": "float"}
 
 
 def schema(definitions):
@@ -65,7 +67,8 @@ def result(count):
 def signatures(op, shown, in_forward=()):
     """(inputs, options, result) of each way to call: results follow from inputs that may be left out, and from flags."""
     flags = [n for n in op.flags if n not in in_forward]
-    options = [option(a) for a in op.options]
+    options = [option(a) for a in op.options] + [f"{KEPT[n]}: bool = False" for n in flags if n in KEPT]
+    flags = [n for n in flags if n not in KEPT]
     if op.follows:
         (_, source), = op.follows.items()
         return [(inputs(op, given=[(source, "Tensor")]), options, result(len(shown))),
@@ -106,7 +109,7 @@ def initialiser(node, op, flags):
 
 def module(name, base, node, family, takes):
     op, shown = family.forward, family.shown
-    flags = [n for n in op.flags if n not in family.in_forward]
+    flags = [n for n in op.flags if n not in family.in_forward and n not in KEPT]
     yield f"class {name}({base}):"
     yield from (f"    {n}: nn.Parameter" for n in takes)
     yield initialiser(node, op, flags)
