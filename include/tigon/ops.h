@@ -70,6 +70,13 @@
  *                  attn_res                                 12 (L + 16) t, and up to 12 D;
  *                    backward                               4 D more for each of up to 64 partial
  *                                                           sums
+ *                  grouped_gemm                             8 E, and 784 KiB t; 4 for each bias
+ *                  fused_moe                                24 for each slot, its elements of A, of
+ *                                                           its result and, with scale_input, of
+ *                                                           its input; 784 KiB t, 4 for each bias
+ *                    backward                               4 for each slot and 256 of its I; its
+ *                                                           elements of 3 I, of dx and, with
+ *                                                           scale_input, of its input
  *                  mhc_pre, mhc_post_res                    48 KiB t
  *                  mhc_coeffs, with M = S S + 2 S           4 M for each column of x, and 16 KiB t
  *                                                           + 1.1 KiB M t; backward 4 M for each
@@ -181,7 +188,6 @@ TG_API tg_status tg_batched_gemm(tg_ctx *ctx, const tg_batched_gemm_args *args);
  * Errors: on the host, a boundary or an index that is out of range. In a device's memory, where
  * they are not read here, nothing is read or written out of range, and tg_sync() tells.
  * Numerics: as in gemm; bias is added to the sum in f32.
- * Workspace of `cpu`: 1.5 MiB t at most.
  * Source: grouped products of mixtures of experts (Gale et al. 2023, arXiv:2211.15841).
  */
 TG_API tg_status tg_grouped_gemm_forward(tg_ctx *ctx, const tg_grouped_gemm_forward_args *args);
@@ -226,7 +232,6 @@ enum { TG_MOE_SWIGLU = 0, TG_MOE_GEGLU = 1, TG_MOE_GEGLU_EXACT = 2 };
  *   of range, and tg_sync() tells.
  * Numerics: sums and activation are f32, of sums that have not been rounded; A is rounded to T,
  *   and so is each slot's down[e] A before it is weighted; the sum over k is f32, in its order.
- * Workspace of `cpu`: (T K) (I + H) elements of T, and 1.5 MiB t.
  * Source: mixtures of experts (Shazeer et al. 2017, arXiv:1701.06538).
  */
 TG_API tg_status tg_fused_moe_forward(tg_ctx *ctx, const tg_fused_moe_forward_args *args);
@@ -245,8 +250,7 @@ TG_API tg_status tg_fused_moe_forward(tg_ctx *ctx, const tg_fused_moe_forward_ar
  *   pre, slot, offset, place: as the forward saved them; the options as there. pre NULL: it is
  *   computed again of x, gate_up and gate_up_bias.
  * Numerics: dA and dweights are f32, of sums in a fixed order; w A, [dG | dU] and each slot's part
- *   of dx are rounded to T.
- * Workspace of `cpu`: (T K) (3 I + H) elements of T, and 1.5 MiB t. */
+ *   of dx are rounded to T. */
 TG_API tg_status tg_fused_moe_backward(tg_ctx *ctx, const tg_fused_moe_backward_args *args);
 
 /* embedding: looks up rows of a table.

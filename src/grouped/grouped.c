@@ -69,7 +69,7 @@ SIMD_INLINE vi words_of_row(el e, const char *row, int64_t i, int64_t n)
 /* Lanes are rows: squares of VL x VL words are transposed in registers. A vector may run past the
  * width: what it writes there is overwritten by the next word's, and panels have room behind. */
 SIMD_INLINE void pack_lanes(el e, const grouped_factor *f, int64_t lane0, int64_t lanes,
-                            int64_t term0, int64_t terms, int width, word *out)
+                            int64_t term0, int64_t terms, int width, int64_t ahead, word *out)
 {
     const int64_t words = (terms + PER_WORD - 1) / PER_WORD;
     for (int w = 0; w < width; w += VL) {
@@ -84,6 +84,9 @@ SIMD_INLINE void pack_lanes(el e, const grouped_factor *f, int64_t lane0, int64_
                 square[i] = i < count ? words_of_row(e, row[i], p * PER_WORD, terms - p * PER_WORD)
                                       : v_seti(0);
             v_transpose(square);
+            for (int i = 0; ahead && i < VL; i++)
+                if (i < count)
+                    __builtin_prefetch(row[i] + p * PER_WORD * el_size(e) + ahead, 0, 2);
             const int64_t n = least(words - p, VL);
 #pragma GCC unroll 16
             for (int i = 0; i < VL; i++)
@@ -110,12 +113,17 @@ SIMD_INLINE vi pairs_of_rows(const char *first, const char *second, int64_t n)
 
 /* Terms are rows: lanes lie side by side. */
 SIMD_INLINE void pack_terms(el e, const grouped_factor *f, int64_t lane0, int64_t lanes,
-                            int64_t term0, int64_t terms, int width, word *out)
+                            int64_t term0, int64_t terms, int width, int64_t ahead, word *out)
 {
     for (int64_t p = 0; p < terms; p += PER_WORD, out += width) {
         const char *first = row_at(f, term0 + p, lane0);
         const char *second =
             GROUPED_PAIRS && p + 1 < terms ? row_at(f, term0 + p + 1, lane0) : NULL;
+        if (ahead) {
+            __builtin_prefetch(first + ahead, 0, 2);
+            if (second)
+                __builtin_prefetch(second + ahead, 0, 2);
+        }
         for (int w = 0; w < width; w += VL) {
             const int64_t n = lanes - w < 0 ? 0 : lanes - w;
             vi x;
@@ -129,12 +137,13 @@ SIMD_INLINE void pack_terms(el e, const grouped_factor *f, int64_t lane0, int64_
 }
 
 SIMD_INLINE void pack_panel(el e, int terms_are_rows, const grouped_factor *f, int64_t lane0,
-                            int64_t lanes, int64_t term0, int64_t terms, int width, word *out)
+                            int64_t lanes, int64_t term0, int64_t terms, int width, int64_t ahead,
+                            word *out)
 {
     if (terms_are_rows)
-        pack_terms(e, f, lane0, lanes, term0, terms, width, out);
+        pack_terms(e, f, lane0, lanes, term0, terms, width, ahead, out);
     else
-        pack_lanes(e, f, lane0, lanes, term0, terms, width, out);
+        pack_lanes(e, f, lane0, lanes, term0, terms, width, ahead, out);
 }
 
 static void pack_left(int terms_are_rows, const grouped_factor *f, int64_t lane0, int64_t lanes,
@@ -144,19 +153,24 @@ static void pack_left(int terms_are_rows, const grouped_factor *f, int64_t lane0
      * panel's. */
     const int64_t count = least(lanes, MR > VL ? MR : VL);
     if (GROUPED_PAIRS)
-        pack_panel(EL_BF16, terms_are_rows, f, lane0, count, term0, terms, MR, out);
+        pack_panel(EL_BF16, terms_are_rows, f, lane0, count, term0, terms, MR, 0, out);
     else
-        EL_SPECIALIZE(f->type, pack_panel, terms_are_rows, f, lane0, count, term0, terms, MR, out);
+        EL_SPECIALIZE(f->type, pack_panel, terms_are_rows, f, lane0, count, term0, terms, MR, 0,
+                      out);
 }
 
+/* Meanwhile the memory of the next panel is asked for. */
 static void pack_right(int terms_are_rows, const grouped_factor *f, int64_t lane0, int64_t lanes,
                        int64_t term0, int64_t terms, word *out)
 {
+    const int64_t next = terms_are_rows ? 2 * NR : f->gather ? 0 : NR * f->stride;
+    const int64_t ahead = next * el_size(f->type);
     if (GROUPED_PAIRS)
-        pack_panel(EL_BF16, terms_are_rows, f, lane0, least(lanes, NR), term0, terms, NR, out);
+        pack_panel(EL_BF16, terms_are_rows, f, lane0, least(lanes, NR), term0, terms, NR, ahead,
+                   out);
     else
         EL_SPECIALIZE(f->type, pack_panel, terms_are_rows, f, lane0, least(lanes, NR), term0, terms,
-                      NR, out);
+                      NR, ahead, out);
 }
 
 /* ---- registers ---- */
