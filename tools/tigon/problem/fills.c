@@ -220,17 +220,17 @@ static double fill_uneven(const filler *f, int64_t i)
     return floor((double)f->t->limit * u * u * u * u);
 }
 
-/* All indices from the last to the first, which is its own inverse. */
+/* All indices from the last to the first, which is its own inverse; -1 where there is none left. */
 static double fill_reversed(const filler *f, int64_t i)
 {
-    return (double)(f->t->limit - 1 - i);
+    return i < f->t->limit ? (double)(f->t->limit - 1 - i) : -1;
 }
 
 /* The same, with -1 in place of some, of which none is another's inverse. */
 static double fill_reversed_part(const filler *f, int64_t i)
 {
     const int64_t inverse = f->t->limit - 1 - i;
-    return (i < inverse ? i : inverse) % 4 == 2 ? -1 : (double)inverse;
+    return (i < inverse ? i : inverse) % 4 == 2 ? -1 : fill_reversed(f, i);
 }
 
 /* ---- boundaries of sequences: they ascend from 0 to limit - 1 ---- */
