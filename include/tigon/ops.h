@@ -83,6 +83,12 @@
  *                                                           token, and 4 KiB M t or 128 S S t for
  *                                                           each iteration
  *                  sum_squares_forward                      8 for 16384 elements or a row
+ *                  moe_router_forward                       24 (E + 32) t, and with sums over tokens
+ *                                                           12 (E + 32) for each of up to 64 chunks
+ *                  moe_router_backward                      12 (E + 32) t, and 4 (E + 32)
+ *                  moe_route                                8 (experts + 1) for each of up to 64
+ *                                                           chunks, and once more
+ *                  moe_gather_backward, moe_scatter_forward 32 K t
  *                For gemm, fused_linear_*, flash_attention and fused_neighborhood_attention see
  *                their entries and pages. The other operators use none. Implementations of
  *                `unfused` use a temporary for each step, those of `ref` a few rows in f64.
