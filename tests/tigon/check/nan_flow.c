@@ -35,6 +35,12 @@ static int stops_the_call(const pb_tensor *t)
     return !strcmp(t->decl->name, "grad_squares");
 }
 
+/* What chooses and reaches no number itself: a router's bias. NaN in it chooses its expert. */
+static int only_chooses(const problem *p, const pb_tensor *t)
+{
+    return strstr(p->op->info->name, "moe_router") && !strcmp(t->decl->name, "bias");
+}
+
 /* One element of one input. */
 typedef struct place {
     int tensor;
@@ -150,7 +156,7 @@ static long check_problem(tg_ctx *ctx, problem *p)
     long compared = 0;
     for (int i = 0; i < p->op->ntensors; i++) {
         const pb_tensor *t = &p->tensor[i];
-        const int64_t m = t->read && floating(t) ? tg_numel(&t->view) : 0;
+        const int64_t m = t->read && floating(t) && !only_chooses(p, t) ? tg_numel(&t->view) : 0;
         for (int k = 0; m && k < PLACES; k++)
             compared +=
                 check_place(ctx, p, (place){i, k * (m - 1) / (PLACES - 1)}, x, y, dependent);
@@ -172,7 +178,7 @@ int main(int argc, char **argv)
             continue;
         tg_ctx *ctx = new_context();
         tg_ctx_set_threads(ctx, 1);
-        long compared = 0;
+        long compared = 0, numbers = -1; /* of the outputs: an operator may be of integers alone */
         for (int k = 0, cases = 0; k < cat->ncases && cases < CASES; k++) {
             const pb_case *c = &cat->cases[k];
             if (!pb_case_is_for(op, c) || c->bench || !pb_case_takes(c, TG_F32))
@@ -182,12 +188,13 @@ int main(int argc, char **argv)
             problem *p = problem_create(cat, op, c, &options, error);
             if (p) {
                 const long found = check_problem(ctx, p);
+                numbers = outputs(p, NULL) > numbers ? outputs(p, NULL) : numbers;
                 cases += found > 0;
                 compared += found;
             }
             problem_free(p);
         }
-        EXPECT(compared > 0, "%s: nothing was compared", op->info->name);
+        EXPECT(compared > 0 || numbers == 0, "%s: nothing was compared", op->info->name);
         tg_ctx_destroy(ctx);
     }
     return report();
