@@ -49,6 +49,12 @@ for accumulate in 1 2; do
     numbers "$work/recorded" >"$work/recorded.numbers"
     numbers "$work/called" | diff - "$work/recorded.numbers" || { echo "other numbers when steps are recorded"; exit 1; }
 done
+# So do mixtures of experts, and normalised heads of another size in packed documents.
+for more in "--preset moe-tiny" "--qk-norm --head-dim 48 --pack --end-of-document 10"; do
+    cpu=$(loss cpu --sample 0 "$@" $more)
+    there=$(loss toy --sample 0 "$@" $more)
+    awk -v a="$cpu" -v b="$there" 'BEGIN { d = a - b; exit !(a > 0 && d <= 0.001 && d >= -0.001) }' || { echo "$more: cpu $cpu, toy $there"; exit 1; }
+done
 # --device goes before TIGON_DEVICE; one that is not there is named.
 TIGON_DEVICE=nowhere loss toy --sample 0 --stop-after 1 "$@" >/dev/null
 if "$llama" --device nowhere "$@" 2>"$work/out" || ! grep -q -e '--device nowhere: .*nowhere' "$work/out"; then
