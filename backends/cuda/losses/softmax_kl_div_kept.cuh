@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(KEPT_THREADS, 1)
     kept_team<kept_skl_sums> t(&found);
     const float by = scale_of(a), factor = batch_factor(a);
     const int64_t any = a.ignore_index == 0; /* another label */
-    int64_t label[kept::STAGES], coming; /* loaded long before it is looked at */
+    int64_t label[kept::STAGES], coming;     /* loaded long before it is looked at */
     const auto label_of = [&](int64_t r) {
         return r >= a.rows ? a.ignore_index : a.labels ? a.labels[r] : any;
     };

@@ -9,8 +9,8 @@
 
 enum {
     CONV_THREADS = 128,
-    CONV_AHEAD = 4, /* rows that are on their way to registers while one is computed */
-    CONV_RING = 8,  /* or to shared memory, where chunks are whole */
+    CONV_AHEAD = 4,  /* rows that are on their way to registers while one is computed */
+    CONV_RING = 8,   /* or to shared memory, where chunks are whole */
     CONV_LEAST = 16, /* rows of a run, at least */
     CONV_LONG = 64   /* tokens of a sequence, at least, where there is code for long ones */
 };

@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(CONV_THREADS, sizeof(T) == 2 ? 3 : 4)
         char *to = (char *)(a.out.row<T>(p.first) + c.j);
         begin_window(a, c, p, window);
         ahead.begin(tensors, c.j, p.first, last, memory);
-        const auto put = [&](const float (&x)[V<T>]) {
+        const auto put = [&](const float(&x)[V<T>]) {
             *(uint4 *)to = narrow<T>(x);
             to += a.out.stride;
         };

@@ -1,7 +1,7 @@
-/* kept.cuh - wide rows by clusters of blocks that stay (compute capability 9.0): a cluster goes from
- * row to row. A thread has its part of a row in registers, where what one pass makes of it waits for
- * the next one, while its parts of the rows to come are on their way to shared memory, which it
- * alone reads. Of a row all threads of a cluster learn once what the others have found. */
+/* kept.cuh - wide rows by clusters of blocks that stay (compute capability 9.0): a cluster goes
+ * from row to row. A thread has its part of a row in registers, where what one pass makes of it
+ * waits for the next one, while its parts of the rows to come are on their way to shared memory,
+ * which it alone reads. Of a row all threads of a cluster learn once what the others have found. */
 #ifndef CUDA_KEPT_CUH
 #define CUDA_KEPT_CUH
 
