@@ -7,9 +7,11 @@
 #include "shared/asc_any.h"
 #include "shared/asc_ring.h"
 
-/* How a product is cut; see gemm.args.h. units: tiles of all splits of all products. */
+/* How a product is cut; see gemm.args.h. units: tiles of all splits of all products. biased: sums
+ * begin with what the bias table has. */
 typedef struct gemm_cut {
     int64_t m, n, k, tile_m, tile_n, tiles_m, tiles_n, share, splits, packet, band, units;
+    int biased;
 } gemm_cut;
 
 /* Where a core is: at element k of the unit's share, which ends at `end`; set: where in

@@ -55,8 +55,8 @@ static inline __aicore__ int ASC_NAME(gemm_multiply)(const gemm_cut *g, const ge
         ASC_NOTIFY(PIPE_MTE1, PIPE_M, l0);
         ASC_WAIT(PIPE_MTE1, PIPE_M, l0);
         asc_mmad((__cc__ float *)asc_get_phy_buf_addr(0), a0, b0, p->rows > 1 ? p->rows : 2, depth,
-                 p->columns, k + depth == p->end ? 3 : 2, !ASC_16BIT && a->turned, false,
-                 k == begin);
+                 p->columns, k + depth == p->end ? 3 : 2, !ASC_16BIT && a->turned,
+                 g->biased && k == begin, !g->biased && k == begin);
         if (m1 * n1 < 10) /* the next product wants results that are still in flight */
             asc_sync_pipe(PIPE_M);
         ASC_NOTIFY(PIPE_M, PIPE_MTE1, l0);
@@ -98,6 +98,7 @@ static inline __aicore__ void ASC_NAME(gemm_body)(ASC_PARAMS(GEMM))
     g.packet = packet;
     g.band = band;
     g.units = g.tiles_m * g.tiles_n * splits * products;
+    g.biased = 0;
     const int64_t bytes = packet * (int64_t)sizeof(ASC_T);
     const gemm_side left = gemm_side_of(a_stride, a_turned, tile_m, bytes, 0);
     /* b's rows run along n where it is stored as it is multiplied */
