@@ -38,6 +38,9 @@ static tg_status read_tokens(tg_ctx *ctx, const mhc_tokens *k, const tg_mhc_coef
                              const ascend_plan *plan, float *sums, float *of_squares)
 {
     const int64_t chunk = mhc_chunk_of(plan, k, (int64_t)tg_type_size(k->x.type));
+    const void *phi;
+    ASCEND_TRY(mhc_turn(ctx, a->x, tg_rows_of(a->phi).data, tg_type_of(a->phi), k->width,
+                        k->columns, &phi));
     for (int64_t first = 0; first < k->tokens; first += chunk) {
         const int64_t count = k->tokens - first < chunk ? k->tokens - first : chunk;
         ASCEND_TRY(ascend_side(ctx, TG_SIDE_BEGIN));
@@ -48,9 +51,10 @@ static tg_status read_tokens(tg_ctx *ctx, const mhc_tokens *k, const tg_mhc_coef
                                 &(mhc_products){.x = a->x,
                                                 .first = first,
                                                 .count = count,
-                                                .by = tg_rows_of(a->phi).data,
+                                                .by = phi,
                                                 .by_type = tg_type_of(a->phi),
                                                 .columns = k->columns,
+                                                .by_rows = k->width,
                                                 .chunk = (chunk + 1) / 2,
                                                 .to = sums + first * k->columns}));
     }

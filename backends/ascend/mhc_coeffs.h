@@ -47,14 +47,19 @@ int64_t mhc_chunk_of(const ascend_plan *plan, const mhc_tokens *k, int64_t size)
 typedef struct mhc_products {
     const tg_tensor *x;
     int64_t first, count;
-    const void *by;
+    const void *by; /* turned: a row for each of its columns, of so many numbers */
     int by_type;
-    int64_t columns;
+    int64_t columns, by_rows;
     float *to;
     int back, add;
     int64_t chunk; /* tokens that are widened at a time, if any are */
 } mhc_products;
 tg_status mhc_multiply(tg_ctx *ctx, const mhc_tokens *k, const mhc_products *p);
+
+/* A compact matrix of so many rows, turned, in memory of the device: copies to the cube cores take
+ * rows, of which products have as many as it has columns instead of its rows. */
+tg_status mhc_turn(tg_ctx *ctx, const tg_tensor *where, const void *from, int type, int64_t rows,
+                   int64_t columns, const void **to);
 
 /* The planner's entry of a kernel on tiles of tokens, of which one instruction takes 255. */
 #define MHC_LINES_KERNEL(kernel)                                                 \

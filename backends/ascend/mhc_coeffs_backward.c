@@ -148,11 +148,17 @@ static int is_direct(const between *b, const tg_mhc_coeffs_backward_args *a)
 static tg_status multiply_x(tg_ctx *ctx, const mhc_tokens *k, const between *b,
                             const tg_mhc_coeffs_backward_args *a)
 {
+    const int type = b->parts ? TG_BF16 : TG_F32;
+    const void *by = NULL;
+    if (k->tokens > 0)
+        ASCEND_TRY(
+            mhc_turn(ctx, a->x, b->parts ? b->parts : b->z, type, k->tokens, b->columns, &by));
     const mhc_products p = {.x = a->x,
                             .count = k->tokens,
-                            .by = b->parts ? b->parts : b->z,
-                            .by_type = b->parts ? TG_BF16 : TG_F32,
+                            .by = by,
+                            .by_type = type,
                             .columns = b->columns,
+                            .by_rows = k->tokens,
                             .chunk = b->chunk,
                             .to = b->dphi,
                             .back = 1,

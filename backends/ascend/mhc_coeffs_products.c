@@ -2,6 +2,13 @@
  * are where both have one type, else of x in f32, of a chunk of tokens after the other. */
 #include "mhc_coeffs.h"
 
+ASCEND_KERNEL(mhc_turn, MHC_TURN);
+
+ASCEND_KERNELS(mhc_coeffs_products) = {
+    {.name = "mhc_turn", ASCEND_BUFFERS(mhc_turn), .whole_rows = 1, .column_multiple = 16},
+    {0},
+};
+
 int mhc_is_dense(const tg_tensor *t)
 {
     const tg_rows rows = tg_rows_of(t);
@@ -63,6 +70,28 @@ int64_t mhc_chunk_of(const ascend_plan *plan, const mhc_tokens *k, int64_t size)
     return most < k->tokens ? most : k->tokens;
 }
 
+tg_status mhc_turn(tg_ctx *ctx, const tg_tensor *where, const void *from, int type, int64_t rows,
+                   int64_t columns, const void **to)
+{
+    enum { LANES = 64, MOST = 16 * LANES };
+    mhc_matrix of_from, of_to;
+    ascend_plan plan;
+    float *memory;
+    ASCEND_TRY(mhc_take(ctx, (rows * columns * (int64_t)tg_type_size(type) + 3) / 4, &memory));
+    *to = memory;
+    const tg_tensor *all = mhc_matrix_at(&of_from, where, from, type, rows, columns, columns);
+    ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_mhc_coeffs_products[0], all, 0));
+    const int64_t share = (rows + plan.problem.cores - 1) / plan.problem.cores,
+                  wanted = (share + LANES - 1) / LANES * LANES;
+    for (int64_t n = wanted < MOST ? wanted : MOST; n > 0; n -= LANES)
+        if (ascend_fits(&plan, n, columns))
+            return ASCEND_LAUNCH(
+                ctx, &plan, mhc_turn, .from = all,
+                .to = mhc_matrix_at(&of_to, where, memory, type, columns, rows, rows));
+    return ascend_host->fail(TG_EUNSUPPORTED, "mhc_turn: UB has no room for 64 rows of %lld",
+                             (long long)columns);
+}
+
 /* Tokens as an operand: a matrix a segment, each with some of the rows of phi. */
 typedef struct operand {
     const char *at;
@@ -86,14 +115,14 @@ static tg_status multiply(tg_ctx *ctx, const mhc_tokens *k, const mhc_products *
                   size = (int64_t)tg_type_size(o->type);
     for (int64_t s = 0; s < o->segments; s++) {
         mhc_matrix a, b, c;
-        const int64_t rows = s * n * columns;
-        const char *by = (const char *)p->by + (p->back ? 0 : rows * size);
-        float *to = p->to + (p->back ? rows : 0);
+        const char *by = (const char *)p->by + (p->back ? 0 : s * n * size);
+        float *to = p->to + (p->back ? s * n * columns : 0);
         const tg_gemm_args args = {
             .a = mhc_matrix_at(&a, p->x, o->at + s * o->next, o->type, p->count, n, o->stride),
-            .b = mhc_matrix_at(&b, p->x, by, o->type, p->back ? p->count : n, columns, columns),
+            .b = mhc_matrix_at(&b, p->x, by, o->type, columns, p->back ? p->count : n, p->by_rows),
             .c = mhc_matrix_at(&c, p->x, to, TG_F32, p->back ? n : p->count, columns, columns),
             .trans_a = p->back,
+            .trans_b = 1,
             .alpha = 1,
             .beta = p->add || (!p->back && s > 0)};
         ASCEND_TRY(ascend_gemm(ctx, &args));
@@ -113,7 +142,7 @@ static tg_status multiply_wide(tg_ctx *ctx, const mhc_tokens *k, const mhc_produ
         mhc_matrix from, to_f32;
         part.count = p->count - first < chunk ? p->count - first : chunk;
         if (p->back)
-            part.by = (const float *)p->by + first * p->columns;
+            part.by = (const float *)p->by + first;
         else
             part.to = p->to + first * p->columns;
         part.add = p->add || (p->back && first > 0);

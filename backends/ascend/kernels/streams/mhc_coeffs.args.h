@@ -39,6 +39,15 @@ enum { MHC_SQUARES_AT_ONCE = 16 };
       .bank = TG_UB_BANK_HIGH)                                                                  \
     X(BUFFER, sums, .per = TG_UB_FIXED, .bytes = 32 * MHC_SQUARES_AT_ONCE, .to = TG_UB_LAST)
 
+/* to[c][r] = from[r][c], of compact rows. table: where the next column's elements lie. */
+#define MHC_TURN(X)                                 \
+    X(TENSOR, from, ASC_T)                          \
+    X(TENSOR, to, ASC_T)                            \
+    X(GRID, rows, columns, tile_rows, tile_columns) \
+    X(BUFFER, from, .to = TG_UB_LAST)               \
+    X(BUFFER, to, .to = TG_UB_LAST)                 \
+    X(BUFFER, table, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)
+
 /* sums: of the products of a token's row with the columns of phi. */
 #define MHC_COEFFS_FORWARD(X)                       \
     X(MEMORY, sums, float)                          \

@@ -12,7 +12,37 @@ ASC_KERNEL ASC_NAME(mhc_coeffs_dx)(ASC_PARAMS(MHC_COEFFS_DX))
     (asc_get_block_idx(), asc_get_block_num(), ASC_NAMES(MHC_COEFFS_DX));
 }
 
-/* Few numbers: nothing is gained by overlap. */
+/* Few numbers: nothing is gained by overlap, here and below. */
+ASC_KERNEL ASC_NAME(mhc_turn)(ASC_PARAMS(MHC_TURN))
+{
+    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, columns);
+    const int64_t size = (int64_t)sizeof(ASC_T), row = columns * size;
+    __ubuf__ int32_t *table = ASC_UB(int32_t, table_at, 0);
+    asc_modes_set();
+    asc_short_steps(table, row, tile_rows);
+    for (int64_t task = asc_get_block_idx(); task < grid.tasks; task += asc_get_block_num()) {
+        const asc_tile tile = asc_tile_at(grid, task);
+        const int64_t pitch = asc_round_up(tile.rows, 16);
+        asc_copy_rows_in(asc_place(from_at, 0), from + tile.row * columns, 1, tile.rows * row,
+                         tile.rows * row, asc_round_up(tile.rows * row, 32));
+        asc_sync();
+        for (int64_t c = 0; c < columns; c++) {
+            asc_gather(ASC_UB(ASC_T, to_at, 0) + c * pitch, ASC_UB(ASC_T, from_at, 0),
+                       (__ubuf__ uint32_t *)table, (uint32_t)tile.rows);
+            ASC_THEN();
+            asc_add_scalar(table, table, (int32_t)(c < columns - 1 ? size : size - row),
+                           (uint32_t)tile_rows);
+            ASC_THEN();
+        }
+        asc_sync();
+        asc_copy_rows_out(to + tile.row, asc_place(to_at, 0), columns, tile.rows * size,
+                          to_stride * size, pitch * size);
+        asc_sync();
+    }
+    (void)from_stride, (void)tile_columns;
+    asc_modes_clear();
+}
+
 ASC_KERNEL ASC_NAME(mhc_coeffs_dphi)(ASC_PARAMS(MHC_COEFFS_DPHI))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);

@@ -4,6 +4,7 @@
 #define MHC_COEFFS_H
 
 #include "mhc_lines.h"
+#include "shared/asc_short.h"
 
 /* ---- matrices ---- */
 
