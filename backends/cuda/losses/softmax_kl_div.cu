@@ -3,15 +3,18 @@
  *
  * Wide rows of logits stay in shared memory: they are read once, and the target is read twice, from
  * L2. Other rows are read again in each of three passes. */
-#include "softmax_kl_div_kept.cuh"
+#include "softmax_kl_div_rows.cuh"
 
 /* 1 if row r does not count, and has got its gradient of zeros. */
 template <class T, class TEAM>
 __device__ __forceinline__ static bool skip_row(const skl_args &a, const TEAM &t, int64_t r)
 {
+    const float zeros[V<T>] = {};
     if (batch_counts(a, r))
         return false;
-    write_zeros<T>(a, t, r);
+    if (a.dlogits.data)
+        for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
+            store_dlogits<T>(a, r, j, zeros);
     return true;
 }
 
@@ -72,30 +75,12 @@ struct skl_call {
     double eps;
 };
 
-/* False if such rows are not kept. */
-template <class T> static bool launch_kept_rows(const cuda_call &call, const skl_args &a)
-{
-    const int ranks = kept_ranks(call, a.n);
-    const auto run = [&](auto e) {
-        typedef whole<decltype(e)> target;
-        static kernel_room known;
-        return launch_kept(call, ranks, a.rows, kept_logits<T, target>::BYTES, &known,
-                           kept_softmax_kl_div_kernel<T, target>, a);
-    };
-    if (!ranks)
-        return false;
-    return a.target_type == TG_F32    ? run(float())
-           : a.target_type == TG_BF16 ? run(bf16())
-                                      : run(f16());
-}
-
 /* Returns how many sums of losses there will be. */
 template <class T>
 static int64_t launch(const cuda_call &call, skl_args a, const held_shape &held, int64_t most)
 {
     if constexpr (element<T>::WHOLE) {
-        if (!launch_kept_rows<T>(call, a))
-            launch_held(call, held, held_softmax_kl_div_kernel<T>, a);
+        launch_held(call, held, held_softmax_kl_div_kernel<T>, a);
         return a.rows;
     }
     const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), FEW, MOST_LANES);

@@ -151,66 +151,39 @@ __device__ __forceinline__ static float loss_of_chunk(const skl_args &a, const f
     return loss;
 }
 
-/* What becomes of a class, from the sums of its row. */
-struct skl_finish {
-    float max, log_sum, share, of_best, factor, by;
-
-    __device__ __forceinline__ skl_finish(const skl_args &a, float others, float rest,
-                                          float target_of_best, float largest, float by_factor)
-        : max(largest), log_sum(log1pf(others)), factor(by_factor), by(scale_of(a))
-    {
-        const float p_best = 1 / (1 + others);
-        of_best = rest * p_best - target_of_best * (others * p_best);
-        share = p_best * (rest + target_of_best);
-    }
-    /* best: where in the chunk the largest logit is; -1: elsewhere. */
-    template <int N>
-    __device__ __forceinline__ void gradient(const float (&x)[N], const float (&q)[N], int best,
-                                             float (&g)[N]) const
-    {
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            g[i] = exp2_term((x[i] - max) * by) * share - q[i];
-        if (best >= 0)
-#pragma unroll
-            for (int i = 0; i < N; i++)
-                g[i] = i == best ? of_best : g[i];
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            g[i] = fabsf(g[i]) < 0x1p-110f ? 0 : factor * g[i]; /* the README of the family */
-    }
-};
-
 /* Returns the row's divergence. */
 template <class T, class TEAM, class ROW>
 __device__ __forceinline__ static float run_row(const skl_args &a, TEAM &t, const ROW &logits,
                                                 int64_t r, float factor)
 {
     const skl_sums s = sums_of<T>(a, t, logits, r);
-    const skl_finish f(a, s.others, s.rest, s.of_best, s.top.max, factor);
+    const float log_sum = log1pf(s.others), p_best = 1 / (1 + s.others), all = s.rest + s.of_best;
+    const float of_best = s.rest * p_best - s.of_best * (s.others * p_best);
+    const float share = p_best * all, by = scale_of(a);
     float loss[1] = {0};
     logits.walk(t, a.n, false, [&](int j, float(&v)[V<T>]) {
         float q[V<T>], g[V<T>];
         load_target<T>(a, r, j, q);
         if (a.partial)
-            loss[0] += loss_of_chunk<T>(a, v, q, s.top.max, f.log_sum);
+            loss[0] += loss_of_chunk<T>(a, v, q, s.top.max, log_sum);
         if (!a.dlogits.data)
             return;
-        f.gradient(v, q, j == s.top.at ? place_of(s.top, v, j) : -1, g);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            g[i] = exp2_term((v[i] - s.top.max) * by) * share - q[i];
+        if (j == s.top.at) {
+            const int best = place_of(s.top, v, j);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                g[i] = i == best ? of_best : g[i];
+        }
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            g[i] = fabsf(g[i]) < 0x1p-110f ? 0 : factor * g[i]; /* the README of the family */
         store_dlogits<T>(a, r, j, g);
     });
     t.sum(loss);
     return loss[0];
-}
-
-/* The gradient of a row that does not count. */
-template <class T, class TEAM>
-__device__ __forceinline__ static void write_zeros(const skl_args &a, const TEAM &t, int64_t r)
-{
-    const float zeros[V<T>] = {};
-    if (a.dlogits.data)
-        for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
-            store_dlogits<T>(a, r, j, zeros);
 }
 
 #endif

@@ -9,9 +9,7 @@ enum {
     WIDE_BLOCKS = 8, /* a multiprocessor */
     WIDE_AHEAD = 4,  /* chunks that a thread loads before it computes */
     WIDE_ROWS = 64,
-    WIDE_LEAST = 1 << 18,    /* elements */
-    WIDE_TOGETHER = 24 << 20 /* bytes of rows whose squares are added up before they are scaled:
-                                these come from the cache */
+    WIDE_LEAST = 1 << 18 /* elements */
 };
 
 struct wide_args {
@@ -103,24 +101,15 @@ tg_status rms_norm_forward_wide(tg_ctx *ctx, const tg_rms_norm_forward_args *arg
     const tg_status status = cuda_begin(&call, ctx, "rms_norm_forward", args->x);
     if (status != TG_OK)
         return status;
-    const int64_t bytes = a.n * (int64_t)tg_type_size(tg_type_of(args->x)),
-                  together = min_of(rows, bytes < WIDE_TOGETHER ? WIDE_TOGETHER / bytes : 1),
-                  blocks = ceil_div((int64_t)call.processors * WIDE_BLOCKS, together);
+    const int64_t blocks = ceil_div((int64_t)call.processors * WIDE_BLOCKS, rows);
     a.parts = (double *)cuda_host->device_workspace(ctx, (size_t)(rows * blocks) * sizeof(double));
     if (!a.parts)
         return cuda_end(&call, TG_ENOMEM);
+    const dim3 grid((unsigned)blocks, (unsigned)rows);
     by_layout(tensors, [&](auto e) {
         using T = decltype(e);
-        for (int64_t r = 0; r < rows; r += together) {
-            const dim3 grid((unsigned)blocks, (unsigned)min_of(together, rows - r));
-            wide_args of = a;
-            of.x.data += r * a.x.stride;
-            of.y.data += r * a.y.stride;
-            of.parts += r * blocks;
-            of.rstd += of.rstd ? r : 0;
-            wide_squares_kernel<T><<<grid, WIDE_THREADS, 0, call.stream>>>(of);
-            launch_behind(call, wide_scale_kernel<T>, grid, dim3(WIDE_THREADS), of);
-        }
+        wide_squares_kernel<T><<<grid, WIDE_THREADS, 0, call.stream>>>(a);
+        launch_behind(call, wide_scale_kernel<T>, grid, dim3(WIDE_THREADS), a);
     });
     return cuda_end(&call, TG_OK);
 }
