@@ -27,7 +27,8 @@ enum { CETVD_CHUNK = 2048 };   /* elements: what the precise arithmetic takes of
  * the student's logit of the target, which comes with a row's first piece. Steps: 0 copy in, 1 sums
  * and distances. x, z: a piece of both rows. z is 4 bytes an element as well, said in two so that
  * the planner keeps this order: where x and z share banks of UB, what is computed from both waits
- * for its own writes, and so does what is widened from a buffer of the ring. d, e, t: scratch of a part of a piece. */
+ * for its own writes, and so does what is widened from a buffer of the ring. d, e, t: scratch of a
+ * part of a piece. */
 #define CETVD_FORWARD(X)                                                                        \
     CETVD_GIVEN(X)                                                                              \
     X(VECTOR, ce, float)                                                                        \

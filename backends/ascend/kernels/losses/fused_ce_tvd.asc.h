@@ -56,8 +56,8 @@ static inline __aicore__ cetvd_row_sums ASC_NAME(cetvd_sums_of)(const cetvd_job 
     return row;
 }
 
-/* The next piece of both rows as powers, in x and z. first: in the first pass, of the next row, with
- * whose first piece NEXT_HIT comes and the origins are chosen. */
+/* The next piece of both rows as powers, in x and z. first: in the first pass, of the next row,
+ * with whose first piece NEXT_HIT comes and the origins are chosen. */
 static inline __aicore__ uint32_t ASC_NAME(cetvd_next_powers)(cetvd_job *job, asc_ring *ring,
                                                               int64_t p, int first)
 {

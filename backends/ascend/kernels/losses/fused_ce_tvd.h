@@ -9,9 +9,10 @@
 
 /* Numbers of a row, 64 lanes each. Lane by lane: TVD, the sum of |p - q|, negative, and SIGMA;
  * ABOVE and OVER, see fused_ce_tvd_plain.h, and TOP_POWER, the largest powers of both rows.
- * Blocks: HIT, the student's logit of the target, and that of the next row; APART, by how much the logarithm of the student's
- * sum is larger than the teacher's; LSE, as it was saved; P of the target, Q = 1 - P; AT, eight of
- * them, eight elements around the target; FACTOR. CETVD_ROWS...: a lane a row. */
+ * Blocks: HIT, the student's logit of the target, and that of the next row; APART, by how much the
+ * logarithm of the student's sum is larger than the teacher's; LSE, as it was saved; P of the
+ * target, Q = 1 - P; AT, eight of them, eight elements around the target; FACTOR. CETVD_ROWS...: a
+ * lane a row. */
 enum {
     CETVD_TVD,
     CETVD_SIGMA,

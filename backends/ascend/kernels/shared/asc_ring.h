@@ -77,8 +77,8 @@ static inline __aicore__ int asc_ring_writes_at(const asc_ring *ring, int64_t tu
     return turn == ring->first % 2;
 }
 
-/* The same where `behind` pieces of the row that is gone through again come with one of the next row
- * until there are none left, from the position within both rows' pieces. */
+/* The same where `behind` pieces of the row that is gone through again come with one of the next
+ * row until there are none left, from the position within both rows' pieces. */
 static inline __aicore__ asc_ring_turn asc_ring_turn_of_many(const asc_ring *ring, int64_t at)
 {
     const int64_t run = ring->behind + 1, runs = ring->pieces / ring->behind;
