@@ -214,10 +214,10 @@ enum { TG_MOE_SWIGLU = 0, TG_MOE_GEGLU = 1, TG_MOE_GEGLU_EXACT = 2 };
  * added up with weights. A slot (t, k) is one of these T K ways; its expert is e = index[t,k].
  *   [G | U] = gate_up[e] x[t] + gate_up_bias[e],   A = act(G) U,
  *   y[t] = addend[t] + sum over k of weights[t,k] (down[e] A + down_bias[e])
- *   x, y [T,H] T. gate_up [E,2I,H], down [E,H,I] T or, with transposed = 1, [E,H,2I] and [E,I,H].
+ *   x, y [T,H] T. gate_up [E,2*I,H], down [E,H,I] T or, with transposed = 1, [E,H,2*I] and [E,I,H].
  *   G is the first I of the 2 I and U the others; interleaved = 1: G the even ones and U the odd.
  *   index [T,K] i64 or i32, from 0 to E. E is no expert: the slot counts for nothing, and nothing
- *   is computed. weights [T,K] W. gate_up_bias [E,2I], down_bias [E,H] W, or NULL.
+ *   is computed. weights [T,K] W. gate_up_bias [E,2*I], down_bias [E,H] W, or NULL.
  *   addend [T,H] T, or NULL: what is added besides, such as the result of an expert that all tokens
  *   share.
  *   activation TG_MOE_SWIGLU (0): with Gc = min(G, limit) and Uc = U limited to [-limit, limit],
@@ -232,7 +232,7 @@ enum { TG_MOE_SWIGLU = 0, TG_MOE_GEGLU = 1, TG_MOE_GEGLU_EXACT = 2 };
  * Saved for backward, each NULL if it is not wanted: the routing, i64: slot, T K of any shape, the
  *   numbers t K + k ordered by expert and, within one, by number, those without expert at the end;
  *   offset [E+1], where each expert's begin, offset[E] the first without expert; place [T,K], where
- *   each number stands in slot. And pre [..,2I] T, T K rows in the order of slot: G and U as
+ *   each number stands in slot. And pre [T,K,2*I] T, T K rows in the order of slot: G and U as
  *   gate_up's rows give them. Rows from offset[E] on become 0.
  * Errors: on the host, an index out of range. In a device's memory nothing is read or written out
  *   of range, and tg_sync() tells.

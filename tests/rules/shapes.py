@@ -15,7 +15,7 @@ def lists(shape):
     for text in re.split(r"[?:|]", shape.partition("?")[2] or shape):
         text = re.sub(r"~\[([^]]*)\]", r"\1", text.strip())
         for stars in "..", r"\1..":
-            written = re.sub(r"\*(\w*)", stars, text).replace("B,..,", "..,")
+            written = re.sub(r"(?<!\w)\*(\w*)", stars, text).replace("B,..,", "..,")
             yield from {re.sub(r"(\w)\+[A-Z]", r"\1", written), re.sub(r"(\w)\+[A-Z]", r"\1+1", written)}
 
 
