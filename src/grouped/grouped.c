@@ -1,190 +1,9 @@
-/* src/grouped/grouped.c - the products of grouped_cpu.h: packing, registers, tasks. Compiled once
- * per level. */
-#include "grouped_cpu.h"
-
-/* A block's sums and one word's operands fill the vector registers. */
-#if VL == 16
-enum { MR = 14, NV = 2 };
-#elif VL == 8
-enum { MR = 6, NV = 2 };
-#elif SIMD_REGISTERS == 32
-enum { MR = 8, NV = 2 };
-#else
-enum { MR = 4, NV = 2 };
-#endif
-enum {
-    NR = NV * VL,
-    PER_WORD = 1 + GROUPED_PAIRS,
-    WORDS = 512, /* of terms that are packed at once: a panel on the right stays in L1 or L2 */
-    ROWS = 168 / MR * MR, /* of a task, with COLS and WORDS: what it has of memory stays in L2 */
-    COLS = 512,           /* of a task, from both places */
-    TASKS_A_THREAD = 8,   /* are wanted: others wait at the end for the last one */
-    /* memory of a worker, in words: of the left factor, the right one, and the sums */
-    LEFT = ROWS / MR * (WORDS * MR + VL),
-    RIGHT = WORDS * NR,
-    MEMORY = LEFT + RIGHT + ROWS * COLS
-};
-
-typedef int32_t word __attribute__((may_alias));
-typedef int32_t vi_mem __attribute__((vector_size(4 * VL), aligned(4), may_alias));
-typedef uint16_t vh_lanes __attribute__((vector_size(2 * VL), aligned(2), may_alias));
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t round_up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
-/* The size of parts of n, the fewest of at most `most` each, and all multiples of `unit`. */
-static inline int64_t even_part(int64_t n, int64_t most, int64_t unit)
-{
-    const int64_t parts = (n + most - 1) / most;
-    return parts < 1 ? unit : round_up((n + parts - 1) / parts, unit);
-}
-
-/* ---- packing ---- */
-
-static inline const char *row_at(const grouped_factor *f, int64_t row, int64_t col)
-{
-    const int64_t at = f->gather ? f->gather[row] / f->top_k : row;
-    return f->data + (at * f->stride + col) * el_size(f->type);
-}
-
-/* Words of a row from element i on; n elements are there, the rest is 0. */
-SIMD_INLINE vi words_of_row(el e, const char *row, int64_t i, int64_t n)
-{
-    if (!GROUPED_PAIRS)
-        return (vi)(n >= VL ? v_load(e, row, i) : v_load_n(e, row, i, n, 0.0f));
-    if (n >= 2 * VL)
-        return *(const vi_mem *)(row + 2 * i);
-    vi x = v_seti(0);
-    v_copy_part(&x, row + 2 * i, 2 * n);
-    return x;
-}
-
-/* Lanes are rows: squares of VL x VL words are transposed in registers. A vector may run past the
- * width: what it writes there is overwritten by the next word's, and panels have room behind. */
-SIMD_INLINE void pack_lanes(el e, const grouped_factor *f, int64_t lane0, int64_t lanes,
-                            int64_t term0, int64_t terms, int width, int64_t ahead, word *out)
-{
-    const int64_t words = (terms + PER_WORD - 1) / PER_WORD;
-    for (int w = 0; w < width; w += VL) {
-        const char *row[VL];
-        const int64_t count = least(lanes - w, VL);
-        for (int i = 0; i < VL; i++)
-            row[i] = i < count ? row_at(f, lane0 + w + i, term0) : NULL;
-        for (int64_t p = 0; p < words; p += VL) {
-            vi square[VL];
-#pragma GCC unroll 16
-            for (int i = 0; i < VL; i++)
-                square[i] = i < count ? words_of_row(e, row[i], p * PER_WORD, terms - p * PER_WORD)
-                                      : v_seti(0);
-            v_transpose(square);
-            for (int i = 0; ahead && i < VL; i++)
-                if (i < count)
-                    __builtin_prefetch(row[i] + p * PER_WORD * el_size(e) + ahead, 0, 2);
-            const int64_t n = least(words - p, VL);
-#pragma GCC unroll 16
-            for (int i = 0; i < VL; i++)
-                if (i < n)
-                    *(vi_mem *)(out + (p + i) * width + w) = square[i];
-        }
-    }
-}
-
-/* VL lanes of two rows as pairs; n lanes are there. */
-SIMD_INLINE vi pairs_of_rows(const char *first, const char *second, int64_t n)
-{
-    vh_lanes a = {0}, b = {0};
-    if (n >= VL) {
-        a = *(const vh_lanes *)first;
-        b = second ? *(const vh_lanes *)second : b;
-    } else if (n > 0) {
-        v_copy_part(&a, first, 2 * n);
-        if (second)
-            v_copy_part(&b, second, 2 * n);
-    }
-    return __builtin_convertvector(a, vi) | __builtin_convertvector(b, vi) << 16;
-}
-
-/* Terms are rows: lanes lie side by side. */
-SIMD_INLINE void pack_terms(el e, const grouped_factor *f, int64_t lane0, int64_t lanes,
-                            int64_t term0, int64_t terms, int width, int64_t ahead, word *out)
-{
-    for (int64_t p = 0; p < terms; p += PER_WORD, out += width) {
-        const char *first = row_at(f, term0 + p, lane0);
-        const char *second =
-            GROUPED_PAIRS && p + 1 < terms ? row_at(f, term0 + p + 1, lane0) : NULL;
-        if (ahead) {
-            __builtin_prefetch(first + ahead, 0, 2);
-            if (second)
-                __builtin_prefetch(second + ahead, 0, 2);
-        }
-        for (int w = 0; w < width; w += VL) {
-            const int64_t n = lanes - w < 0 ? 0 : lanes - w;
-            vi x;
-            if (GROUPED_PAIRS)
-                x = pairs_of_rows(first + 2 * w, second ? second + 2 * w : NULL, n);
-            else
-                x = (vi)(n >= VL ? v_load(e, first, w) : v_load_n(e, first, w, n, 0.0f));
-            *(vi_mem *)(out + w) = x;
-        }
-    }
-}
-
-SIMD_INLINE void pack_panel(el e, int terms_are_rows, const grouped_factor *f, int64_t lane0,
-                            int64_t lanes, int64_t term0, int64_t terms, int width, int64_t ahead,
-                            word *out)
-{
-    if (terms_are_rows)
-        pack_terms(e, f, lane0, lanes, term0, terms, width, ahead, out);
-    else
-        pack_lanes(e, f, lane0, lanes, term0, terms, width, ahead, out);
-}
-
-static void pack_left(int terms_are_rows, const grouped_factor *f, int64_t lane0, int64_t lanes,
-                      int64_t term0, int64_t terms, word *out)
-{
-    /* A whole vector of lanes is read if it is there: the next word overwrites what is not the
-     * panel's. */
-    const int64_t count = least(lanes, MR > VL ? MR : VL);
-    if (GROUPED_PAIRS)
-        pack_panel(EL_BF16, terms_are_rows, f, lane0, count, term0, terms, MR, 0, out);
-    else
-        EL_SPECIALIZE(f->type, pack_panel, terms_are_rows, f, lane0, count, term0, terms, MR, 0,
-                      out);
-}
-
-/* Meanwhile the memory of the next panel is asked for. */
-static void pack_right(int terms_are_rows, const grouped_factor *f, int64_t lane0, int64_t lanes,
-                       int64_t term0, int64_t terms, word *out)
-{
-    const int64_t next = terms_are_rows ? 2 * NR : f->gather ? 0 : NR * f->stride;
-    const int64_t ahead = next * el_size(f->type);
-    if (GROUPED_PAIRS)
-        pack_panel(EL_BF16, terms_are_rows, f, lane0, least(lanes, NR), term0, terms, NR, ahead,
-                   out);
-    else
-        EL_SPECIALIZE(f->type, pack_panel, terms_are_rows, f, lane0, least(lanes, NR), term0, terms,
-                      NR, ahead, out);
-}
+/* src/grouped/grouped.c - the products of grouped_cpu.h: registers, tasks. Compiled once per
+ * level. */
+#include "grouped_few.h"
+#include "grouped_panels.h"
 
 /* ---- registers ---- */
-
-SIMD_INLINE vf multiply_add(vf sum, word left, vf right)
-{
-#if defined(SIMD_BF16_DOT)
-    return v_dot_bf16(sum, v_seti(left), (vi)right);
-#else
-    float x;
-    memcpy(&x, &left, sizeof x);
-    return sum + v_set(x) * right;
-#endif
-}
 
 /* sums of `count` lanes of a left panel, a constant up to MR, with a right panel: new ones, or
  * added to those that are there. */
@@ -258,6 +77,24 @@ static int64_t part_of_rows(const job *j, int64_t group)
     return even_part(rows_of(j->p, group), ROWS, MR);
 }
 
+static void multiply_step_of_few(const job *j, const grouped_block *b, int64_t term0, int64_t terms,
+                                 const word *left, float *sums)
+{
+    const grouped_product *p = j->p;
+    grouped_factor f = p->right;
+    f.data += b->group * p->right_rows * f.stride * el_size(f.type);
+    for (int place = 0; place < (p->second ? 2 : 1); place++) {
+        float *to = sums + place * round_up(j->cols, NR);
+        const int64_t lane = b->col + place * p->second;
+        if (GROUPED_PAIRS)
+            multiply_few_terms(EL_BF16, &f, b->rows, lane, b->cols, term0, terms, left, to,
+                               b->stride);
+        else
+            EL_SPECIALIZE(f.type, multiply_few_terms, &f, b->rows, lane, b->cols, term0, terms,
+                          left, to, b->stride);
+    }
+}
+
 /* Panels on the right of a task: those of the second place come behind those of the first. */
 static void multiply_step(const job *j, const grouped_block *b, int64_t term0, int64_t terms,
                           int64_t first_term, word *left, word *right, float *sums)
@@ -270,6 +107,11 @@ static void multiply_step(const job *j, const grouped_block *b, int64_t term0, i
     for (int64_t i = 0; i < b->rows; i += MR)
         pack_left(p->by_group, &p->left, b->row + i, b->rows - i, right_term, terms,
                   left + i / MR * panel);
+    if (is_few(p, rows_of(p, b->group))) {
+        memset(left + words * MR, 0, sizeof(word) * (FEW_WORDS - 1) * MR);
+        multiply_step_of_few(j, b, term0, terms, left, sums);
+        return;
+    }
     for (int place = 0; place < (p->second ? 2 : 1); place++)
         for (int64_t k = 0; k < b->cols; k += NR) {
             const int64_t lane = b->col + k + place * p->second;
@@ -283,6 +125,17 @@ static void multiply_step(const job *j, const grouped_block *b, int64_t term0, i
         }
 }
 
+static void compute_few(const job *j, const grouped_block *b, float *sums)
+{
+    for (int place = 0; place < (j->p->second ? 2 : 1); place++) {
+        float *to = sums + place * round_up(j->cols, NR);
+        if (GROUPED_PAIRS)
+            multiply_few(EL_BF16, j->p, b, place, to);
+        else
+            EL_SPECIALIZE(j->p->right.type, multiply_few, j->p, b, place, to);
+    }
+}
+
 static void compute_task(const job *j, grouped_block *b, word *memory)
 {
     const grouped_product *p = j->p;
@@ -291,11 +144,17 @@ static void compute_task(const job *j, grouped_block *b, word *memory)
     b->sums = sums;
     b->second = sums + round_up(j->cols, NR);
     b->stride = round_up(j->cols, NR) * (p->second ? 2 : 1);
-    if (terms == 0)
+    const int few = is_few(p, rows_of(p, b->group));
+    if (few && !p->terms_are_rows) {
+        compute_few(j, b, sums);
+        p->write(p, b);
+        return;
+    }
+    if (terms == 0 || few)
         memset(sums, 0, (size_t)(b->rows * b->stride) * sizeof *sums);
     for (int64_t t = 0; t < terms; t += step)
-        multiply_step(j, b, t, least(terms - t, step), p->by_group ? p->offset[b->group] : 0,
-                      memory, memory + LEFT, sums);
+        multiply_step(j, b, t, grouped_least(terms - t, step),
+                      p->by_group ? p->offset[b->group] : 0, memory, memory + LEFT, sums);
     p->write(p, b);
 }
 
@@ -315,9 +174,9 @@ static void run_tasks(void *arg, int64_t begin, int64_t end, int worker)
         const int64_t i = index % down * part, k = index / down * j->cols;
         grouped_block b = {.group = group,
                            .row = (p->by_group ? 0 : p->offset[group]) + i,
-                           .rows = least(rows - i, part),
+                           .rows = grouped_least(rows - i, part),
                            .col = k,
-                           .cols = least(p->cols - k, j->cols)};
+                           .cols = grouped_least(p->cols - k, j->cols)};
         compute_task(j, &b, memory);
     }
 }
@@ -350,98 +209,4 @@ void grouped_run(tg_ctx *ctx, const grouped_memory *memory, const grouped_produc
     while (count_tasks(&j) < TASKS_A_THREAD * threads && j.cols > unit && j.cols > 2 * NR)
         j.cols = round_up(j.cols / 2, unit);
     tg_parallel_for(ctx, p->cols ? count_tasks(&j) : 0, 1, run_tasks, &j);
-}
-
-/* ---- what products need besides ---- */
-
-tg_status grouped_floats(tg_ctx *ctx, const tg_tensor *t, const float **floats)
-{
-    *floats = NULL;
-    if (!t)
-        return TG_OK;
-    *floats = tg_data(t);
-    if (tg_type_of(t) == TG_F32)
-        return TG_OK;
-    const int64_t n = tg_numel(t);
-    const void *from = tg_data(t);
-    float *to = tg_workspace(ctx, (size_t)(n + 1) * sizeof *to);
-    if (!to)
-        return TG_ENOMEM;
-    const el e = (el)tg_el(tg_type_of(t));
-    for (int64_t i = 0; i < n; i += VL) {
-        const int64_t part = least(n - i, VL);
-        v_store_n(EL_F32, to, i, part,
-                  e == EL_BF16 ? v_load_n(EL_BF16, from, i, part, 0.0f)
-                               : v_load_n(EL_F16, from, i, part, 0.0f));
-    }
-    *floats = to;
-    return TG_OK;
-}
-
-typedef struct row_sums {
-    const grouped_factor *rows;
-    const float *factor;
-    const int64_t *offset;
-    char *to;
-    el type;
-    int64_t cols, across, accumulate;
-} row_sums;
-
-enum { SUM_COLS = 128 };
-
-SIMD_INLINE void sum_part(el e, const row_sums *s, int64_t group, int64_t col)
-{
-    const int64_t n = least(s->cols - col, SUM_COLS);
-    vf sum[SUM_COLS / VL];
-    for (int v = 0; v < SUM_COLS / VL; v++)
-        sum[v] = v_set(0.0f);
-    for (int64_t j = s->offset[group]; j < s->offset[group + 1]; j++) {
-        const char *row = row_at(s->rows, j, col);
-        const vf factor = v_set(s->factor ? s->factor[j] : 1.0f);
-        for (int v = 0; v * VL < n; v++)
-            sum[v] += factor * v_load_n(e, row, v * VL, least(n - v * VL, VL), 0.0f);
-    }
-    char *to = s->to + (group * s->cols + col) * el_size(s->type);
-    float floats[SUM_COLS];
-    for (int v = 0; v < SUM_COLS / VL; v++)
-        v_store(EL_F32, floats, v * VL, sum[v]);
-    for (int64_t i = 0; i < n; i++)
-        el_set(s->type, to, i, floats[i] + (s->accumulate ? el_get(s->type, to, i) : 0.0f));
-}
-
-static void sum_parts(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const row_sums *s = arg;
-    for (int64_t n = begin; n < end; n++)
-        EL_SPECIALIZE(s->rows->type, sum_part, s, n / s->across, n % s->across * SUM_COLS);
-}
-
-void grouped_sum_rows(tg_ctx *ctx, const grouped_factor *rows, const float *factor, int64_t groups,
-                      const int64_t *offset, const tg_tensor *to, int64_t accumulate)
-{
-    if (!to)
-        return;
-    const int64_t cols = to->shape[1], across = (cols + SUM_COLS - 1) / SUM_COLS;
-    row_sums s = {rows, factor, offset,    tg_data(to), (el)tg_el(tg_type_of(to)),
-                  cols, across, accumulate};
-    tg_parallel_for(ctx, groups * across, 1, sum_parts, &s);
-}
-
-static void clear_rows(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const tg_rows *t = arg;
-    for (int64_t row = begin; row < end; row++)
-        memset(t->data + row * t->stride * (int64_t)tg_type_size(t->type), 0,
-               (size_t)t->n * tg_type_size(t->type));
-}
-
-void grouped_clear(tg_ctx *ctx, const tg_tensor *t, int64_t first)
-{
-    if (!t)
-        return;
-    tg_rows rows = tg_rows_of(t);
-    rows.data += first * rows.stride * (int64_t)tg_type_size(rows.type);
-    tg_parallel_for(ctx, rows.rows - first, 65536 / (rows.n + 1) + 1, clear_rows, &rows);
 }

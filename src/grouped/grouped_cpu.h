@@ -42,6 +42,17 @@ typedef struct grouped_factor {
     int64_t top_k;
 } grouped_factor;
 
+static inline const char *grouped_row_at(const grouped_factor *f, int64_t row, int64_t col)
+{
+    const int64_t at = f->gather ? f->gather[row] / f->top_k : row;
+    return f->data + (at * f->stride + col) * el_size(f->type);
+}
+
+static inline int64_t grouped_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static inline grouped_factor grouped_factor_of(const tg_tensor *t, const int64_t *gather,
                                                int64_t top_k)
 {

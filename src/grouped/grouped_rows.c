@@ -1,0 +1,95 @@
+/* src/grouped/grouped_rows.c - what products of rows in groups need besides. Compiled once per
+ * level. */
+#include "grouped_cpu.h"
+
+tg_status grouped_floats(tg_ctx *ctx, const tg_tensor *t, const float **floats)
+{
+    *floats = NULL;
+    if (!t)
+        return TG_OK;
+    *floats = tg_data(t);
+    if (tg_type_of(t) == TG_F32)
+        return TG_OK;
+    const int64_t n = tg_numel(t);
+    const void *from = tg_data(t);
+    float *to = tg_workspace(ctx, (size_t)(n + 1) * sizeof *to);
+    if (!to)
+        return TG_ENOMEM;
+    const el e = (el)tg_el(tg_type_of(t));
+    for (int64_t i = 0; i < n; i += VL) {
+        const int64_t part = grouped_least(n - i, VL);
+        v_store_n(EL_F32, to, i, part,
+                  e == EL_BF16 ? v_load_n(EL_BF16, from, i, part, 0.0f)
+                               : v_load_n(EL_F16, from, i, part, 0.0f));
+    }
+    *floats = to;
+    return TG_OK;
+}
+
+typedef struct row_sums {
+    const grouped_factor *rows;
+    const float *factor;
+    const int64_t *offset;
+    char *to;
+    el type;
+    int64_t cols, across, accumulate;
+} row_sums;
+
+enum { SUM_COLS = 128 };
+
+SIMD_INLINE void sum_part(el e, const row_sums *s, int64_t group, int64_t col)
+{
+    const int64_t n = grouped_least(s->cols - col, SUM_COLS);
+    vf sum[SUM_COLS / VL];
+    for (int v = 0; v < SUM_COLS / VL; v++)
+        sum[v] = v_set(0.0f);
+    for (int64_t j = s->offset[group]; j < s->offset[group + 1]; j++) {
+        const char *row = grouped_row_at(s->rows, j, col);
+        const vf factor = v_set(s->factor ? s->factor[j] : 1.0f);
+        for (int v = 0; v * VL < n; v++)
+            sum[v] += factor * v_load_n(e, row, v * VL, grouped_least(n - v * VL, VL), 0.0f);
+    }
+    char *to = s->to + (group * s->cols + col) * el_size(s->type);
+    float floats[SUM_COLS];
+    for (int v = 0; v < SUM_COLS / VL; v++)
+        v_store(EL_F32, floats, v * VL, sum[v]);
+    for (int64_t i = 0; i < n; i++)
+        el_set(s->type, to, i, floats[i] + (s->accumulate ? el_get(s->type, to, i) : 0.0f));
+}
+
+static void sum_parts(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const row_sums *s = arg;
+    for (int64_t n = begin; n < end; n++)
+        EL_SPECIALIZE(s->rows->type, sum_part, s, n / s->across, n % s->across * SUM_COLS);
+}
+
+void grouped_sum_rows(tg_ctx *ctx, const grouped_factor *rows, const float *factor, int64_t groups,
+                      const int64_t *offset, const tg_tensor *to, int64_t accumulate)
+{
+    if (!to)
+        return;
+    const int64_t cols = to->shape[1], across = (cols + SUM_COLS - 1) / SUM_COLS;
+    row_sums s = {rows, factor, offset,    tg_data(to), (el)tg_el(tg_type_of(to)),
+                  cols, across, accumulate};
+    tg_parallel_for(ctx, groups * across, 1, sum_parts, &s);
+}
+
+static void clear_rows(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const tg_rows *t = arg;
+    for (int64_t row = begin; row < end; row++)
+        memset(t->data + row * t->stride * (int64_t)tg_type_size(t->type), 0,
+               (size_t)t->n * tg_type_size(t->type));
+}
+
+void grouped_clear(tg_ctx *ctx, const tg_tensor *t, int64_t first)
+{
+    if (!t)
+        return;
+    tg_rows rows = tg_rows_of(t);
+    rows.data += first * rows.stride * (int64_t)tg_type_size(rows.type);
+    tg_parallel_for(ctx, rows.rows - first, 65536 / (rows.n + 1) + 1, clear_rows, &rows);
+}
