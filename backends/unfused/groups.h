@@ -1,4 +1,4 @@
-/* groups.h - rows in groups, each with a matrix of its own, as an eager framework loops over them. */
+/* groups.h - rows in groups, each with its own matrix, as an eager framework loops over them. */
 #ifndef UNFUSED_GROUPS_H
 #define UNFUSED_GROUPS_H
 

@@ -83,7 +83,7 @@
  *                                                           token, and 4 KiB M t or 128 S S t for
  *                                                           each iteration
  *                  sum_squares_forward                      8 for 16384 elements or a row
- *                  moe_router_forward                       24 (E + 32) t, and with sums over tokens
+ *                  moe_router_forward                       24 (E + 32) t, and with sums of tokens
  *                                                           12 (E + 32) for each of up to 64 chunks
  *                  moe_router_backward                      12 (E + 32) t, and 4 (E + 32)
  *                  moe_route                                8 (experts + 1) for each of up to 64

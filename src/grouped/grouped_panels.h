@@ -145,8 +145,8 @@ SIMD_INLINE void pack_panel(el e, int terms_are_rows, const grouped_factor *f, i
         pack_lanes(e, f, lane0, lanes, term0, terms, width, ahead, out);
 }
 
-static void pack_left(int terms_are_rows, const grouped_factor *f, int64_t lane0, int64_t lanes,
-                      int64_t term0, int64_t terms, word *out)
+static inline void pack_left(int terms_are_rows, const grouped_factor *f, int64_t lane0,
+                             int64_t lanes, int64_t term0, int64_t terms, word *out)
 {
     /* A whole vector of lanes is read if it is there: the next word overwrites what is not the
      * panel's. */
@@ -159,8 +159,8 @@ static void pack_left(int terms_are_rows, const grouped_factor *f, int64_t lane0
 }
 
 /* Meanwhile the memory of the next panel is asked for. */
-static void pack_right(int terms_are_rows, const grouped_factor *f, int64_t lane0, int64_t lanes,
-                       int64_t term0, int64_t terms, word *out)
+static inline void pack_right(int terms_are_rows, const grouped_factor *f, int64_t lane0,
+                              int64_t lanes, int64_t term0, int64_t terms, word *out)
 {
     const int64_t next = terms_are_rows ? 2 * NR : f->gather ? 0 : NR * f->stride;
     const int64_t ahead = next * el_size(f->type);

@@ -7,9 +7,9 @@
  * so that some job can always go on. Jobs of some heads are interleaved, so that a job's turn has
  * mostly come when it gets there.
  *
- * One warp of a block brings tiles, two pass turns on, and two warpgroups compute, each with half of
- * the keys: s^T = k q^T and dp^T = v dy^T have keys as rows, so that p^T and ds^T are factors of dv
- * and dk as they lie in registers. dq needs ds of all keys, which goes through shared memory. */
+ * One warp of a block brings tiles, two pass turns on, and two warpgroups compute, each with half
+ * of the keys: s^T = k q^T and dp^T = v dy^T have keys as rows, so that p^T and ds^T are factors of
+ * dv and dk as they lie in registers. dq needs ds of all keys, which goes through shared memory. */
 #ifndef CUDA_FLASH_ATTENTION_BACKWARD_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_BACKWARD_HOPPER_CUH
 

@@ -34,7 +34,7 @@ struct any_operand {
     }
 };
 
-/* c rows = a rows times b[e]. Steps in elements: from an expert's matrix to the next, along n, k. */
+/* c rows = a rows times b[e]. Steps in elements: from expert's matrix to the next, along n, k. */
 struct any_rows {
     job_list list;
     any_operand a;

@@ -1,4 +1,4 @@
-/* grouped_pieces.cuh - the rows of experts as pieces of a sum along k: an expert with more than half
+/* grouped_pieces.cuh - rows of experts as pieces of a sum along k: an expert with more than half
  * of all rows has several, whose sums are added up in f32 in their order, so that one expert alone
  * keeps the whole card busy. */
 #ifndef CUDA_GROUPED_PIECES_CUH
@@ -65,7 +65,7 @@ static __global__ void __launch_bounds__(JOB_THREADS)
         list[0].x = so_far;
 }
 
-/* The matrix [rows, columns] of the expert that has several pieces: T of sums, with rows and columns
+/* The matrix [rows, columns] of the expert that has several pieces: T of sums, with rows, columns
  * exchanged if TURNED. */
 template <class T, int TURNED>
 __global__ void __launch_bounds__(TURN_ROWS *TURN_ROWS)

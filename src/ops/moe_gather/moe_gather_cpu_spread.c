@@ -1,4 +1,4 @@
-/* moe_gather and moe_scatter on the CPU, from tokens to rows. Where every row is the one of its slot
+/* moe_gather and moe_scatter on the CPU, from tokens to rows. Where each row is the one of its slot
  * and every slot that of its row, one walk over the tokens reads each of them once; else there is a
  * walk over the rows, and one for the products of dweights. */
 #include "moe_gather_cpu.h"

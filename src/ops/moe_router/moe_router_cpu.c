@@ -53,7 +53,7 @@ static int64_t take_largest(float *keys, int64_t n)
     return e;
 }
 
-/* Of the experts [first, first + each): the score of the largest key, or with that of the second. */
+/* Of experts [first, first + each): the score of the largest key, or with that of the second. */
 static float score_of_group(const job *j, const float *keys, const float *scores, int64_t first,
                             int64_t each)
 {
