@@ -36,6 +36,7 @@ __global__ void __launch_bounds__(C::THREADS, 1)
         for (int i = 0; i < C::TURNS; i++) {
             init_barrier(memory + C::TURN + 8 * i, 1);
             init_barrier(memory + C::ADDED + 8 * i, C::WARPS);
+            init_barrier(memory + C::EMPTY + 8 * i, 1);
         }
         fence_barriers();
     }
@@ -45,12 +46,14 @@ __global__ void __launch_bounds__(C::THREADS, 1)
         const int warp = threadIdx.x / 32 - C::WARPS;
         if (lane_id() != 0)
             return;
-        if (warp == 0)
+        if (warp == 2)
+            bring_tiles<C>(a, memory, place);
+        else if (warp < 2 && C::TILES > 0)
+            add_tiles<C>(a, memory, place, warp);
+        else if (warp == 0)
             await_turns<C>(a, memory, place);
         else if (warp == 1)
             pass_turns<C>(a, memory, place);
-        else if (warp == 2)
-            bring_tiles<C>(a, memory, place);
     } else {
         more_registers<C::MORE>();
         /* of the warp, as the compiler knows of what comes from one lane */

@@ -99,6 +99,13 @@ __device__ __forceinline__ void store_factor(uint32_t tile, int first,
     }
 }
 
+__device__ __forceinline__ void store_four(uint32_t to, const float (&x)[4])
+{
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x[0]), "f"(x[1]),
+                 "f"(x[2]), "f"(x[3])
+                 : "memory");
+}
+
 __device__ __forceinline__ void add_four(float4 *to, const float (&x)[4])
 {
     asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]),
@@ -106,32 +113,15 @@ __device__ __forceinline__ void add_four(float4 *to, const float (&x)[4])
                  : "memory");
 }
 
-/* A warpgroup's half of a tile of dq: the first job writes, others add, and the last one has the
- * result. (One branch for all numbers: a branch for each was an eighth of the kernel's time.) */
+/* A warpgroup's half of a tile of dq so far, and this job's part, are the result. */
 template <class T, class C>
-__device__ __forceinline__ void add_in_turn(const flash_backward_jobs &a, const flash_job &j,
-                                            const flash_step &s, int half,
-                                            float (&sum)[C::OF_SUMS / 8][4])
+__device__ __forceinline__ void end_dq(const flash_backward_jobs &a, const flash_job &j,
+                                       const flash_step &s, int half, const float4 *at, bool first,
+                                       float (&sum)[C::OF_SUMS / 8][4])
 {
-    constexpr int N = C::OF_SUMS / 8;
-    const flash_problem &p = a.p;
-    const int thread = threadIdx.x % WARPGROUP, query = s.tile * C::QUERIES;
-    const int seen = min(j.of.keys, min(j.of.queries, query + C::QUERIES) - 1 + j.of.end);
-    const int key_tile = j.row / C::KEYS;
-    const bool last = key_tile == (seen - 1) / C::KEYS;
-    const bool first = key_tile == first_of_keys<C>(j, s.tile);
-    float4 *at = (float4 *)(a.sums + (s.place(a, j) * 2 + half) * (64 * C::OF_SUMS)) + thread;
-    if (!last && first) {
+    if (!first) {
 #pragma unroll
-        for (int n = 0; n < N; n++)
-            at[n * WARPGROUP] = make_float4(sum[n][0], sum[n][1], sum[n][2], sum[n][3]);
-    } else if (!last) {
-#pragma unroll
-        for (int n = 0; n < N; n++)
-            add_four(at + n * WARPGROUP, sum[n]);
-    } else if (!first) {
-#pragma unroll
-        for (int n = 0; n < N; n++) {
+        for (int n = 0; n < C::OF_SUMS / 8; n++) {
             const float4 before = __ldcg(at + n * WARPGROUP);
             sum[n][0] += before.x;
             sum[n][1] += before.y;
@@ -139,24 +129,48 @@ __device__ __forceinline__ void add_in_turn(const flash_backward_jobs &a, const 
             sum[n][3] += before.w;
         }
     }
-    if (!last)
-        return;
-    const int row = query + (C::QUERIES == 128 ? 64 * half : 0) + thread / 32 * 16;
+    const int row = s.tile * C::QUERIES + (C::QUERIES == 128 ? 64 * half : 0) +
+                    threadIdx.x % WARPGROUP / 32 * 16;
     const int column = C::QUERIES == 128 ? 0 : half * (C::D - C::OF_SUMS);
-    const float factor[2] = {p.scale, p.scale};
-    store_sums<T>(sum, factor, p.dq.at(j.of.batch, s.head, j.of.query + row) + column * sizeof(T),
-                  p.dq.row, j.of.queries - row, p.d - column);
+    const float factor[2] = {a.p.scale, a.p.scale};
+    store_sums<T>(sum, factor, a.p.dq.at(j.of.batch, s.head, j.of.query + row) + column * sizeof(T),
+                  a.p.dq.row, j.of.queries - row, a.p.d - column);
 }
 
-/* The same when the turn of this step has come, which is over then. */
+/* A warpgroup's half of a tile of dq: the first job writes, others add, and the last one has the
+ * result. (One branch for all numbers: a branch for each was an eighth of the kernel's time.) */
 template <class T, class C>
 __device__ __forceinline__ void add_to_dq(const flash_backward_jobs &a, const flash_job &j,
                                           const flash_step &s, int half, uint32_t memory,
                                           int number, float (&sum)[C::OF_SUMS / 8][4])
 {
-    const int at = 8 * (number % C::TURNS);
-    wait_barrier(memory + C::TURN + at, number / C::TURNS % 2);
-    add_in_turn<T, C>(a, j, s, half, sum);
+    constexpr int N = C::OF_SUMS / 8;
+    const int thread = threadIdx.x % WARPGROUP, at = 8 * (number % C::TURNS);
+    const int phase = number / C::TURNS % 2;
+    const flash_turn turn = flash_turn_of<C>(j, s);
+    float4 *to = (float4 *)(a.sums + (s.place(a, j) * 2 + half) * (64 * C::OF_SUMS)) + thread;
+    if (C::TILES > 0)
+        wait_barrier(memory + C::EMPTY + at, phase ^ 1);
+    if (C::TILES == 0 || turn.last)
+        wait_barrier(memory + C::TURN + at, phase);
+    if (turn.last) {
+        end_dq<T, C>(a, j, s, half, to, turn.first, sum);
+    } else if (C::TILES > 0) {
+        const uint32_t tile = memory + C::DQ + number % C::TURNS * C::OF_DQ;
+        const uint32_t own = tile + (half * (16 * C::OF_SUMS) + thread) * 16;
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            store_four(own + n * (WARPGROUP * 16), sum[n]);
+        fence_shared();
+    } else if (turn.first) {
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            to[n * WARPGROUP] = make_float4(sum[n][0], sum[n][1], sum[n][2], sum[n][3]);
+    } else {
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            add_four(to + n * WARPGROUP, sum[n]);
+    }
     __syncwarp();
     if (lane_id() == 0)
         arrive(memory + C::ADDED + at);

@@ -48,6 +48,26 @@ __device__ __forceinline__ void copy_bytes(uint32_t to, const void *from, int by
                  : "memory");
 }
 
+/* The other way: numbers of f32 from shared memory are written, or added to what is there. */
+__device__ __forceinline__ void add_bytes(void *to, uint32_t from, int bytes, bool add)
+{
+    if (add)
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 "
+                     "[%0], [%1], %2;" ::"l"(to),
+                     "r"(from), "r"(bytes)
+                     : "memory");
+    else
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+                     "r"(from), "r"(bytes)
+                     : "memory");
+}
+
+/* Between what the copy engine does in memory and what threads do there. */
+__device__ __forceinline__ void fence_copies()
+{
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
 /* ---- products: they run on while the warps go on, in groups that end in the order in which they
  * began ---- */
 

@@ -16,9 +16,11 @@ struct flash_backward_jobs {
 };
 
 /* What a block has in shared memory: tiles of KEYS keys of D elements and values of E, of QUERIES
- * queries and dy, STAGES of these; SCORES tiles of [KEYS, QUERIES] scores. */
-template <int D_, int E_, int KEYS_, int QUERIES_, int SCORES> struct flash_backward_memory {
+ * queries and dy, STAGES of these; SCORES tiles of [KEYS, QUERIES] scores; TILES of dq, or none. */
+template <int D_, int E_, int KEYS_, int QUERIES_, int SCORES, int TILES_>
+struct flash_backward_memory {
     static constexpr int D = D_, E = E_, KEYS = KEYS_, QUERIES = QUERIES_, STAGES = 2, TURNS = 2;
+    static constexpr int TILES = TILES_;
     static constexpr bool OF_KEYS = true; /* rows of a job are keys */
     static constexpr int ROWS = KEYS, COLUMNS = QUERIES;
     static constexpr int GROUPS = 2, WARPS = 4 * GROUPS, THREADS = (GROUPS + 1) * WARPGROUP;
@@ -28,11 +30,14 @@ template <int D_, int E_, int KEYS_, int QUERIES_, int SCORES> struct flash_back
     static constexpr int OF_SCORES = KEYS * QUERIES * 2, OF_ROWS = QUERIES * (int)sizeof(flash_row);
     /* places */
     static constexpr int K = 0, V = K + OF_K, Q = V + OF_V, DY = Q + STAGES * OF_Q;
-    static constexpr int DS = DY + STAGES * OF_DY, ROWS_AT = DS + SCORES * OF_SCORES;
+    static constexpr int OF_DQ = QUERIES * D * (int)sizeof(float);
+    static constexpr int DS = DY + STAGES * OF_DY, DQ = DS + SCORES * OF_SCORES;
+    static constexpr int ROWS_AT = DQ + TILES * OF_DQ;
     static constexpr int KEYS_HERE = ROWS_AT + STAGES * OF_ROWS, KEYS_FREE = KEYS_HERE + 8;
     static constexpr int Q_HERE = KEYS_FREE + 8, DY_HERE = Q_HERE + 8 * STAGES;
     static constexpr int FREE = DY_HERE + 8 * STAGES, TURN = FREE + 8 * STAGES;
-    static constexpr int ADDED = TURN + 8 * TURNS, JOB = ADDED + 8 * TURNS;
+    static constexpr int ADDED = TURN + 8 * TURNS, EMPTY = ADDED + 8 * TURNS;
+    static constexpr int JOB = EMPTY + 8 * TURNS;
     static constexpr int BYTES = JOB + (int)sizeof(flash_job);
     static constexpr int KEYS_PANEL = KEYS * PANEL_PITCH, QUERIES_PANEL = QUERIES * PANEL_PITCH;
     static_assert(JOB % 16 == 0, "jobs are read as they are aligned");
@@ -41,7 +46,7 @@ template <int D_, int E_, int KEYS_, int QUERIES_, int SCORES> struct flash_back
 
 /* Heads of up to D elements, values too. PLAIN: as in the forward. */
 template <int D_, bool PLAIN_>
-struct flash_backward_sm90 : flash_backward_memory<D_, D_, 128, D_ == 64 ? 128 : 64, 2> {
+struct flash_backward_sm90 : flash_backward_memory<D_, D_, 128, D_ == 64 ? 128 : 64, 2, 2> {
     static constexpr bool PLAIN = PLAIN_;
     static constexpr int FEWER = PLAIN || D_ == 64 ? 24 : 40;
     static constexpr int MORE = PLAIN || D_ == 64 ? 240 : 232;
@@ -93,6 +98,21 @@ struct flash_step {
 template <class C> __device__ __forceinline__ int first_of_keys(const flash_job &j, int tile)
 {
     return C::PLAIN ? 0 : max(0, tile * C::QUERIES + j.of.begin) / C::KEYS;
+}
+
+/* Of the jobs that add to a tile of dq, whether this is the first one and the last one. */
+struct flash_turn {
+    bool first, last;
+    unsigned before; /* jobs that add before it */
+};
+
+template <class C>
+__device__ __forceinline__ flash_turn flash_turn_of(const flash_job &j, const flash_step &s)
+{
+    const int query = s.tile * C::QUERIES, key_tile = j.row / C::KEYS;
+    const int seen = min(j.of.keys, min(j.of.queries, query + C::QUERIES) - 1 + j.of.end);
+    const int before = key_tile - first_of_keys<C>(j, s.tile);
+    return {before == 0, key_tile == (seen - 1) / C::KEYS, (unsigned)before};
 }
 
 /* Calls run(job, number of its first step) for each job of the block, which lies in shared
@@ -189,8 +209,7 @@ __device__ __forceinline__ void end_turn(unsigned *turn, unsigned next)
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(turn), "r"(next) : "memory");
 }
 
-/* run(number of the step, place of its turn, jobs that add before this one) for each step of the
- * block. */
+/* run(number of the step, its place among all, its turn) for each step of the block. */
 template <class C, class F>
 __device__ __forceinline__ void each_turn(const flash_backward_jobs &a, uint32_t memory,
                                           const char *place, F run)
@@ -199,9 +218,14 @@ __device__ __forceinline__ void each_turn(const flash_backward_jobs &a, uint32_t
         arrive(memory + C::KEYS_FREE);
         flash_step s(a, j);
         for (int step = 0; step < j.steps * a.p.group; step++, s.go_on(j))
-            run(before + step, a.turns + s.place(a, j),
-                (unsigned)(j.row / C::KEYS - first_of_keys<C>(j, s.tile)));
+            run(before + step, s.place(a, j), flash_turn_of<C>(j, s));
     });
+}
+
+__device__ __forceinline__ void await_turn(const unsigned *turn, unsigned own)
+{
+    while (turn_of(turn) != own)
+        ;
 }
 
 /* Turns come, and are awaited up to C::TURNS steps ahead, while another thread passes on those that
@@ -210,12 +234,11 @@ template <class C>
 __device__ __forceinline__ void await_turns(const flash_backward_jobs &a, uint32_t memory,
                                             const char *place)
 {
-    each_turn<C>(a, memory, place, [&](int number, const unsigned *turn, unsigned own) {
+    each_turn<C>(a, memory, place, [&](int number, int64_t tile, const flash_turn &turn) {
         const int at = 8 * (number % C::TURNS), round = number / C::TURNS;
         if (round > 0)
             wait_barrier(memory + C::ADDED + at, round % 2 ^ 1);
-        while (turn_of(turn) != own)
-            ;
+        await_turn(a.turns + tile, turn.before);
         arrive(memory + C::TURN + at);
     });
 }
@@ -224,10 +247,44 @@ template <class C>
 __device__ __forceinline__ void pass_turns(const flash_backward_jobs &a, uint32_t memory,
                                            const char *place)
 {
-    each_turn<C>(a, memory, place, [&](int number, unsigned *turn, unsigned own) {
+    each_turn<C>(a, memory, place, [&](int number, int64_t tile, const flash_turn &turn) {
         const int at = 8 * (number % C::TURNS), round = number / C::TURNS;
         wait_barrier(memory + C::ADDED + at, round % 2);
-        end_turn(turn, own + 1);
+        end_turn(a.turns + tile, turn.before + 1);
+    });
+}
+
+/* Where tiles of dq lie in shared memory, the copy engine adds them. A thread for each of their two
+ * places, with the steps of odd numbers or the others, waits for the tile and for its turn, and
+ * tells when the place is free and when the turn is over. What the last job of a tile adds to comes
+ * to its registers; it has nothing to pass on. */
+template <class C>
+__device__ __forceinline__ void add_tiles(const flash_backward_jobs &a, uint32_t memory,
+                                          const char *place, int own)
+{
+    each_turn<C>(a, memory, place, [&](int number, int64_t tile, const flash_turn &turn) {
+        if (number % C::TURNS != own)
+            return;
+        const int phase = number / C::TURNS % 2;
+        if (turn.last) {
+            await_turn(a.turns + tile, turn.before);
+            arrive(memory + C::TURN + 8 * own);
+            wait_barrier(memory + C::ADDED + 8 * own, phase);
+            arrive(memory + C::EMPTY + 8 * own);
+            return;
+        }
+        arrive(memory + C::TURN + 8 * own);
+        await_turn(a.turns + tile, turn.before);
+        wait_barrier(memory + C::ADDED + 8 * own, phase);
+        fence_copies();
+        add_bytes(a.sums + tile * (C::OF_DQ / (int)sizeof(float)), memory + C::DQ + own * C::OF_DQ,
+                  C::OF_DQ, !turn.first);
+        end_stores();
+        wait_for_stores_to_read();
+        arrive(memory + C::EMPTY + 8 * own);
+        wait_for_stores();
+        fence_copies();
+        end_turn(a.turns + tile, turn.before + 1);
     });
 }
 

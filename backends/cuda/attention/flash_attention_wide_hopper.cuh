@@ -11,7 +11,7 @@
 #include "flash_attention_gradients_hopper.cuh"
 
 template <int D_, int E_>
-struct flash_backward_wide_sm90 : flash_backward_memory<D_, E_, 64, 64, 4> {
+struct flash_backward_wide_sm90 : flash_backward_memory<D_, E_, 64, 64, 4, 0> {
     static constexpr bool PLAIN = false;
     static constexpr int FEWER = 40, MORE = 232;
     static constexpr int OF_SUMS = 128, OF_VALUES = E_ / 2;        /* columns of a warpgroup */
