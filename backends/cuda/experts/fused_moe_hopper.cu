@@ -28,7 +28,7 @@ static moe_sizes sizes_of(const tg_tensor *x, const tg_tensor *down, const tg_te
 static bool has_sizes(const moe_sizes &s)
 {
     return s.slots > 0 && s.slots <= INT32_MAX / 4 && s.hidden > 0 && s.inner > 0 &&
-           s.hidden <= INT32_MAX / 8 && s.inner <= INT32_MAX / 8 && s.experts > 0 &&
+           s.hidden <= (MOST_LAUNCHES - 1) * TILE_N && s.inner <= INT32_MAX / 8 && s.experts > 0 &&
            s.experts <= MOST_EXPERTS && s.inner % 8 == 0;
 }
 

@@ -106,7 +106,7 @@ static bool run_forward(const cuda_call &call, int type, const moe_forward &f, m
     if (!map_out(&p.c[0], type, pre, s.slots, s.inner, pre_stride) ||
         !map_out(&p.c[1], type, pre ? pre + 2 * s.inner : NULL, s.slots, s.inner, pre_stride) ||
         !map_out(&p.c[2], type, act, s.slots, s.inner, s.inner) ||
-        !launch_rows<T, B_HALVES, 1, GATES>(call, type, p, jobs, f.x, f.gate_up))
+        !launch_rows<T, B_HALVES, 1, GATES>(call, type, p, jobs, 0, f.x, f.gate_up))
         return false;
     launch_rest<whole<T>>(call, f.pre, end, s.slots, 2 * s.inner);
     for (int64_t first = 0; first < s.hidden; first += wide) {
@@ -114,7 +114,7 @@ static bool run_forward(const cuda_call &call, int type, const moe_forward &f, m
         grouped_rows q = {};
         q.list = list;
         if (!map_out(&q.c[0], type, rows, s.slots, count, count) ||
-            !launch_rows<T, B_LINES, 0, PLAIN>(call, type, q, jobs,
+            !launch_rows<T, B_LINES, 0, PLAIN>(call, type, q, jobs, 1 + (int)(first / wide),
                                                rows_in_order(act, s.slots, s.inner, s.inner),
                                                some_lines(f.down, first, count)))
             return false;
@@ -172,7 +172,7 @@ static bool run_gate_gradients(const cuda_call &call, int type, const moe_backwa
            cuda_tensor_map(&p.pre[1], type, b.pre.data + 2 * s.inner, s.slots, s.inner,
                            2 * pre_stride, ROWS) &&
            launch_rows<T, B_ACROSS_K, 1, GATE_GRADIENTS>(
-               call, type, p, most_jobs(s.slots, s.experts), b.dy, b.down);
+               call, type, p, most_jobs(s.slots, s.experts), 0, b.dy, b.down);
 }
 
 template <class T>
@@ -207,7 +207,8 @@ static bool run_backward(const cuda_call &call, int type, const moe_backward &b,
         q.list = list;
         if (!map_out(&q.c[0], type, act, s.slots, count, count) ||
             !launch_rows<T, B_ACROSS_K, 0, PLAIN>(call, type, q, most_jobs(s.slots, s.experts),
-                                                  dpres, some_columns(b.gate_up, first, count)))
+                                                  1 + (int)(first / wide), dpres,
+                                                  some_columns(b.gate_up, first, count)))
             return false;
         add_up<T>(call, s, act, first, count, b.dx, {}, {}, b.place, b.offset + s.experts);
     }

@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(ANY_THREADS) any_rows_kernel(const any_rows p)
     const int pair = (int)(blockIdx.x / p.tiles_n);
     if (pair >= p.list[0].x)
         return;
-    const int4 job = p.list[1 + pair];
+    const int4 job = p.list[JOBS_HEAD + pair];
     const int rows = min((int)ANY_TILE, job.w - job.z);
     const int64_t column = blockIdx.x % p.tiles_n * ANY_TILE;
     const T *const matrix = (const T *)p.b + job.x * p.step;

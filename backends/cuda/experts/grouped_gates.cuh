@@ -164,7 +164,7 @@ template <class T> struct results<T, GATE_GRADIENTS> {
         for (int i = 0; i < 2; i++) {
             sums[i] += __shfl_xor_sync(~0u, sums[i], 1);
             sums[i] += __shfl_xor_sync(~0u, sums[i], 2);
-            if (threadIdx.x % 4 == 0 && own + 8 * i < rows)
+            if (threadIdx.x % 4 == 0 && own + 8 * i < rows && j.column < p.columns)
                 p.scores[j.column * p.rows + row + own + 8 * i] = sums[i];
         }
     }

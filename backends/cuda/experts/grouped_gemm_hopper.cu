@@ -51,8 +51,8 @@ static bool multiply(const cuda_call &call, const int4 *list, const gathered_row
     if (!map_out(&p.c[0], type, data_of(c), rows, width_of(c), stride_of(c)))
         return false;
     return a.gather
-               ? launch_rows<T, LAYOUT, 1, PLAIN>(call, type, p, jobs, a, expert_matrices_of(b))
-               : launch_rows<T, LAYOUT, 0, PLAIN>(call, type, p, jobs, a, expert_matrices_of(b));
+               ? launch_rows<T, LAYOUT, 1, PLAIN>(call, type, p, jobs, 0, a, expert_matrices_of(b))
+               : launch_rows<T, LAYOUT, 0, PLAIN>(call, type, p, jobs, 0, a, expert_matrices_of(b));
 }
 
 /* c = a b, where `across`: the rows of an expert's matrix are of k. Rows behind the last expert's

@@ -10,13 +10,16 @@ enum {
     TOGETHER = 8,        /* pairs of tiles of an expert that are worked on at the same time */
     JOB_THREADS = 1024,  /* of the block that makes the list */
     MOST_EXPERTS = 8192, /* whose counts are in shared memory */
+    MOST_LAUNCHES = 256, /* that work through one list */
+    JOBS_HEAD = 1 + MOST_LAUNCHES / 4, /* entries before those of pairs */
     REST_THREADS = 256,
     ROWS = 64 /* of a group of threads */
 };
 
-/* The list: how many pairs there are, in x of its first entry, and behind that an entry for each:
- * expert, the first of the pairs that belong together, that pair's first row, and the expert's end.
- * Experts in their order, each expert's rows in pairs of PAIR, the last of fewer rows. */
+/* The list: how many pairs there are, in x of its first entry, MOST_LAUNCHES counters of jobs that
+ * are taken, and behind that an entry for each pair: expert, the first of the pairs that belong
+ * together, that pair's first row, and the expert's end. Experts in their order, each expert's rows
+ * in pairs of PAIR, the last of fewer rows. */
 typedef const int4 *job_list;
 
 /* The most pairs, in entries of the list. `pair`: rows of one. */
@@ -27,7 +30,7 @@ static inline int64_t most_jobs(int64_t rows, int64_t experts, int64_t pair = PA
 
 static inline int64_t bytes_of_jobs(int64_t rows, int64_t experts, int64_t pair = PAIR)
 {
-    return (1 + most_jobs(rows, experts, pair)) * (int64_t)sizeof(int4);
+    return (JOBS_HEAD + most_jobs(rows, experts, pair)) * (int64_t)sizeof(int4);
 }
 
 /* Rows `row` to row + rows of an expert and a tile's column of the result. */
@@ -64,6 +67,8 @@ static __global__ void __launch_bounds__(JOB_THREADS)
 {
     extern __shared__ int firsts[];
     int pairs = 0;
+    for (int i = (int)threadIdx.x; i < MOST_LAUNCHES; i += JOB_THREADS)
+        ((int *)(list + 1))[i] = 0;
     for (int e0 = 0; e0 < experts; e0 += JOB_THREADS) {
         const int e = e0 + (int)threadIdx.x;
         int own = 0, all;
@@ -83,7 +88,7 @@ static __global__ void __launch_bounds__(JOB_THREADS)
         const int first = firsts[e], count = firsts[e + 1] - first;
         for (int i = (int)threadIdx.x % 32; i < count; i += 32) {
             const int head = i / together * together;
-            list[1 + first + i] =
+            list[JOBS_HEAD + first + i] =
                 make_int4(e, first + head, (int)offset[e] + head * pair, (int)offset[e + 1]);
         }
     }
@@ -155,29 +160,35 @@ static inline void check_numbers(const cuda_call &call, const char *argument,
             numbers, end, most, range_of(call, argument, count));
 }
 
-/* each(job): those of this block's cluster, of `columns` tiles side by side. */
-template <class EACH>
-__device__ __forceinline__ void for_jobs(job_list list, int columns, const EACH &each)
+/* Of a pair's rows the blocks of the cluster have 64 each in turn, so that both have some where
+ * there are more than 64; up to 64 rows both blocks have, for columns of their own. Where those of a
+ * block's group begin, and how many there are. */
+__device__ __forceinline__ bool is_alone(const job &j)
 {
-    const int tiles = list[0].x * columns, clusters = (int)gridDim.x / CLUSTER;
-    for (int t = (int)blockIdx.x / CLUSTER; t < tiles; t += clusters) {
-        const int4 entry = list[1 + t / columns];
-        const int pairs = min((int)TOGETHER, (entry.w - entry.z + PAIR - 1) / PAIR);
-        const int at = t - entry.y * columns, row = entry.z + at % pairs * PAIR;
-        each(job{entry.x, row, min((int)PAIR, entry.w - row), at / pairs});
-    }
+    return j.rows <= ROWS;
 }
 
-/* Of a pair's rows the blocks of the cluster have 64 each in turn, so that both have some where
- * there are more than 64: where those of a block's group begin, and how many there are. */
-__device__ __forceinline__ int first_row_of(int block, int group)
+__device__ __forceinline__ int first_row_of(const job &j, int block, int group)
 {
-    return (group * CLUSTER + block) * ROWS;
+    return is_alone(j) ? group * ROWS : (group * CLUSTER + block) * ROWS;
 }
 
 __device__ __forceinline__ int rows_of_group(const job &j, int block, int group)
 {
-    return max(0, min((int)ROWS, j.rows - first_row_of(block, group)));
+    return max(0, min((int)ROWS, j.rows - first_row_of(j, block, group)));
+}
+
+/* Job number t of `columns` tiles side by side; no rows: there is none, or it is done with the tile
+ * before it. */
+__device__ __forceinline__ job job_of(job_list list, int columns, int t)
+{
+    if (t >= list[0].x * columns)
+        return job{0, 0, 0, 0};
+    const int4 entry = list[JOBS_HEAD + t / columns];
+    const int pairs = min((int)TOGETHER, (entry.w - entry.z + PAIR - 1) / PAIR);
+    const int at = t - entry.y * columns, row = entry.z + at % pairs * PAIR;
+    job j = {entry.x, row, min((int)PAIR, entry.w - row), at / pairs};
+    return j;
 }
 
 #endif

@@ -69,11 +69,13 @@ struct gathered_rows {
     int64_t per;
 };
 
+/* launch: the how manieth that works through this list. */
 template <class T, int LAYOUT, int GATHER, int KIND>
-static bool launch_rows(const cuda_call &call, int type, grouped_rows &p, int64_t jobs,
+static bool launch_rows(const cuda_call &call, int type, grouped_rows &p, int64_t jobs, int launch,
                         const gathered_rows &a, const expert_matrices &b)
 {
     static int known;
+    p.taken = (int *)(p.list + 1) + launch;
     p.columns = (int)ceil_div(LAYOUT == B_ACROSS_K ? b.width : b.lines, TILE_N);
     p.steps = (int)ceil_div(a.width, TILE_K);
     p.half = (int)(b.lines / 2);

@@ -25,6 +25,7 @@ enum results_kind { PLAIN, GATES, GATE_GRADIENTS };
 struct grouped_rows {
     CUtensorMap a, b;
     job_list list;
+    int *taken;         /* the list's counter for this launch */
     int columns, steps; /* tiles, along k */
     int half;           /* B_HALVES: columns of a half */
     /* rows of a that are gathered: row i is row gather[i] / per of `from`, `stride` bytes apart, of
@@ -51,19 +52,105 @@ __device__ __forceinline__ uint32_t came_barrier(const product_memory &m, int gr
     return m.empty + 8 * (STAGES + group);
 }
 
+/* ---- jobs: a cluster takes one after the other by a counter, so that all are busy to the end. One
+ * thread of the cluster takes the next while its blocks work on one, and sends it to both. ---- */
+
+enum { TICKETS = 8 /* more than a block's loads can be ahead of its products */ };
+
+__device__ __forceinline__ uint32_t ticket_barrier(const product_memory &m, int n)
+{
+    return m.empty + 8 * (STAGES + GROUPS + n % TICKETS);
+}
+
+__device__ __forceinline__ uint32_t ticket_place(const product_memory &m, int n)
+{
+    return m.empty + 8 * (STAGES + GROUPS + TICKETS) + 16 * (n % TICKETS);
+}
+
+/* announces: this thread does so for its block. */
+__device__ __forceinline__ job read_ticket(const product_memory &m, int n, bool announces)
+{
+    job j;
+    if (announces)
+        arrive_and_expect(ticket_barrier(m, n), 16);
+    wait_barrier(ticket_barrier(m, n), n / TICKETS & 1);
+    asm volatile("ld.shared.v4.s32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(j.expert), "=r"(j.row), "=r"(j.rows), "=r"(j.column)
+                 : "r"(ticket_place(m, n))
+                 : "memory");
+    return j;
+}
+
+/* The second of two columns that both blocks have at the same time is no job. */
+__device__ __forceinline__ bool is_second(const job &j)
+{
+    return j.rows > 0 && is_alone(j) && j.column % CLUSTER != 0;
+}
+
+__device__ __forceinline__ void send_ticket(const grouped_rows &p, const product_memory &m, int n,
+                                            int taken)
+{
+    const int clusters = (int)gridDim.x / CLUSTER;
+    job j = job_of(p.list, p.columns, clusters + taken);
+    while (is_second(j))
+        j = job_of(p.list, p.columns, clusters + atomicAdd(p.taken, 1));
+    for (int block = 0; block < CLUSTER; block++)
+        send_16(ticket_place(m, n), make_int4(j.expert, j.row, j.rows, j.column),
+                ticket_barrier(m, n), block);
+}
+
+/* each(job): those of this block, with the column that is its own. */
+template <class EACH>
+__device__ __forceinline__ void for_jobs(const grouped_rows &p, const product_memory &m,
+                                         const EACH &each)
+{
+    const int block = cluster_rank();
+    const bool announces = threadIdx.x == 0, leads = announces && block == 0;
+    job j = job_of(p.list, p.columns, (int)blockIdx.x / CLUSTER);
+    for (int n = 1; j.rows > 0; n++) {
+        int taken = 0;
+        if (leads)
+            taken = atomicAdd(p.taken, 1);
+        if (!is_second(j)) {
+            j.column += is_alone(j) ? block : 0;
+            each(j);
+        }
+        if (leads)
+            send_ticket(p, m, n, taken);
+        j = read_ticket(m, n, announces);
+    }
+}
+
+/* ---- loads ---- */
+
+/* SHARE columns of b, from so many tiles' halves on. */
+template <int LAYOUT>
+__device__ __forceinline__ void load_share(const grouped_rows &p, bool shared, uint32_t to,
+                                           const job &j, int half, int k, uint32_t full)
+{
+    if constexpr (LAYOUT == B_HALVES) {
+        const int line = j.expert * (p.half / 4) + (j.column * TILE_N + half * SHARE) / 16;
+        if (shared)
+            load_tile_to((1 << CLUSTER) - 1, to, &p.b, k, 0, 0, line, full);
+        else
+            load_tile(to, &p.b, k, 0, 0, line, full);
+    } else {
+        load_lines<LAYOUT == B_ACROSS_K, SHARE>(shared, to, &p.b, j.column * TILE_N + half * SHARE,
+                                                k, batch_place{0, 0, j.expert}, full);
+    }
+}
+
 template <int LAYOUT>
 __device__ __forceinline__ void load_b(const grouped_rows &p, const product_memory &m, int stage,
                                        const job &j, int block, int k)
 {
-    const uint32_t to = m.b(stage) + block * (SHARE * TILE_K * 2), full = m.full + 8 * stage;
-    const uint16_t all = (1 << CLUSTER) - 1;
-    if constexpr (LAYOUT == B_HALVES) {
-        const int own = j.column * (TILE_N / 2) + block * (SHARE / 2);
-        load_tile_to(all, to, &p.b, k, 0, 0, j.expert * (p.half / 4) + own / 8, full);
-    } else {
-        load_lines<LAYOUT == B_ACROSS_K, SHARE>(true, to, &p.b, j.column * TILE_N + block * SHARE,
-                                                k, batch_place{0, 0, j.expert}, full);
+    const uint32_t full = m.full + 8 * stage;
+    if (!is_alone(j)) {
+        load_share<LAYOUT>(p, true, m.b(stage) + block * (SHARE * TILE_K * 2), j, block, k, full);
+        return;
     }
+    for (int half = 0; half < TILE_N / SHARE; half++)
+        load_share<LAYOUT>(p, false, m.b(stage) + half * (SHARE * TILE_K * 2), j, half, k, full);
 }
 
 /* By one thread: rows of a in their order. */
@@ -72,7 +159,7 @@ __device__ __forceinline__ void copy_rows(const grouped_rows &p, const product_m
 {
     const int block = cluster_rank();
     ring r = {0, 0};
-    for_jobs(p.list, p.columns, [&](const job &j) {
+    for_jobs(p, m, [&](const job &j) {
         const int groups = (rows_of_group(j, block, 0) > 0) + (rows_of_group(j, block, 1) > 0);
         for (int k = 0; k < p.steps; k++) {
             const uint32_t full = m.full + 8 * r.stage;
@@ -80,7 +167,7 @@ __device__ __forceinline__ void copy_rows(const grouped_rows &p, const product_m
             arrive_and_expect(full, TILE_N * TILE_K * 2 + groups * BLOCK);
             for (int g = 0; g < groups; g++)
                 load_tile(m.a(r.stage) + g * BLOCK, &p.a, k * TILE_K,
-                          j.row + first_row_of(block, g), full);
+                          j.row + first_row_of(j, block, g), full);
             load_b<LAYOUT>(p, m, r.stage, j, block, k * TILE_K);
             r.step();
         }
@@ -96,13 +183,13 @@ __device__ __forceinline__ void gather_rows(const grouped_rows &p, const product
     const int chunk = thread % 8, line = thread / 8;
     const uint32_t own = line * LINE_BYTES + (chunk ^ line % 8) * 16;
     ring r = {0, 0};
-    for_jobs(p.list, p.columns, [&](const job &j) {
+    for_jobs(p, m, [&](const job &j) {
         const int groups = (rows_of_group(j, block, 0) > 0) + (rows_of_group(j, block, 1) > 0);
         unsigned rows[EACH];
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             const int l = line + i * APART;
-            const int at = j.row + min(j.rows - 1, first_row_of(block, l / ROWS) + l % ROWS);
+            const int at = j.row + min(j.rows - 1, first_row_of(j, block, l / ROWS) + l % ROWS);
             rows[i] = min(p.most, p.gather ? (unsigned)p.gather[at] / p.per : (unsigned)at);
         }
         for (int k = 0; k < p.steps; k++) {
@@ -235,8 +322,9 @@ __device__ __forceinline__ void make_rows(const grouped_rows &p, const product_m
     ring r = {0, 0};
     results<T, KIND> out;
     out.start(m, group);
-    for_jobs(p.list, p.columns, [&](const job &j) {
-        const int rows = rows_of_group(j, block, group), row = j.row + first_row_of(block, group);
+    for_jobs(p, m, [&](const job &j) {
+        const int rows = rows_of_group(j, block, group),
+                  row = j.row + first_row_of(j, block, group);
         if (rows == 0) {
             for (int k = 0; k < p.steps; k++) {
                 wait_barrier(m.full + 8 * r.stage, r.phase);
@@ -265,13 +353,15 @@ template <class LOAD, class MAKE>
 __device__ __forceinline__ void run_grouped(int loaders, const LOAD &load, const MAKE &make)
 {
     extern __shared__ char memory[];
-    __shared__ uint64_t barriers[2 * STAGES + GROUPS];
+    __shared__ __align__(16) uint64_t barriers[2 * STAGES + GROUPS + 3 * TICKETS];
     const uint32_t tiles = (shared_address(memory) + 1023) & ~1023u;
     const uint32_t full = shared_address(barriers);
     const product_memory m = {full, full + 8 * STAGES, tiles, tiles + STAGES * STAGE};
     if (threadIdx.x == 0) {
         for (int i = 0; i < GROUPS; i++)
             init_barrier(came_barrier(m, i), 1);
+        for (int i = 0; i < TICKETS; i++)
+            init_barrier(ticket_barrier(m, i), 1);
         for (int i = 0; i < STAGES; i++) {
             init_barrier(m.full + 8 * i, loaders);
             init_barrier(m.empty + 8 * i, CLUSTER * GROUPS);

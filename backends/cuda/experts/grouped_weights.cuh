@@ -64,21 +64,24 @@ __device__ __forceinline__ void load_panels(uint32_t to, int x, int bytes, int l
 /* By four warps. */
 __device__ __forceinline__ void gather_steps(const grouped_weights &p, const product_memory &m)
 {
-    enum { CHUNKS = TILE_M / 8, APART = GROUP / CHUNKS, EACH = TILE_K / APART };
-    const int block = cluster_rank(), line = (int)threadIdx.x / CHUNKS;
+    /* rows of a are asked for AHEAD steps before: a lane has two of a step's 64 */
+    enum { AHEAD = 3, EACH = TILE_K * TILE_M / 8 / GROUP };
+    const int block = cluster_rank(), lane = (int)threadIdx.x % 32;
     ring r = {0, 0};
     for_weight_jobs(p, [&](const weight_job &j) {
         const int steps = j.steps(), x = (j.row * CLUSTER + block) * TILE_M;
-        int64_t next[EACH];
-        const auto ask = [&](int k) {
+        unsigned rows[AHEAD][2];
+        const auto ask = [&](int k, unsigned(&to)[2]) {
 #pragma unroll
-            for (int i = 0; i < EACH; i++) {
-                const int at = min(j.first + k * TILE_K + line + i * APART, j.end - 1);
-                next[i] = p.gather ? p.gather[at] : at;
+            for (int i = 0; i < 2; i++) {
+                const int at = min(j.first + k * TILE_K + lane + 32 * i, j.end - 1);
+                to[i] = p.gather ? ((const unsigned *)p.gather)[2 * at] : (unsigned)at;
             }
         };
-        if (steps > 0)
-            ask(0);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            if (i < steps)
+                ask(i, rows[i]);
         for (int k = 0; k < steps; k++) {
             const uint32_t full = m.full + 8 * r.stage, b = m.b(r.stage);
             const int row = j.first + k * TILE_K, left = min((int)TILE_K, j.end - row);
@@ -92,9 +95,18 @@ __device__ __forceinline__ void gather_steps(const grouped_weights &p, const pro
             } else if (threadIdx.x == 0) {
                 arrive(full);
             }
-            load_panels<TILE_M / 64>(m.a(r.stage), x, p.bytes, left, [&](int i, int) {
-                const unsigned at = p.gather ? (unsigned)next[i] / p.per : (unsigned)next[i];
-                return p.from + min(p.most, at) * p.stride;
+            unsigned now[2];
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                now[i] = min(p.most, p.gather ? rows[0][i] / p.per : rows[0][i]);
+#pragma unroll
+                for (int a = 1; a < AHEAD; a++)
+                    rows[a - 1][i] = rows[a][i];
+            }
+            if (k + AHEAD < steps)
+                ask(k + AHEAD, rows[AHEAD - 1]);
+            load_panels<TILE_M / 64>(m.a(r.stage), x, p.bytes, left, [&](int i, int l) {
+                return p.from + __shfl_sync(~0u, now[i / (EACH / 2)], l % 32) * p.stride;
             });
             /* the last rows, behind which those of the next expert are */
             if (left < TILE_K)
@@ -102,8 +114,6 @@ __device__ __forceinline__ void gather_steps(const grouped_weights &p, const pro
                     return p.b_from + min(row + l, j.end - 1) * p.b_stride;
                 });
             arrive_when_loaded(full);
-            if (k + 1 < steps)
-                ask(k + 1);
             r.step();
         }
     });

@@ -52,6 +52,19 @@ __device__ __forceinline__ void arrive_at(uint32_t barrier, int block)
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
 }
 
+/* 16 bytes to this address in a block of the cluster, counted at the barrier of this address
+ * there. */
+__device__ __forceinline__ void send_16(uint32_t to, int4 v, uint32_t barrier, int block)
+{
+    uint32_t there, counted;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(to), "r"(block));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counted) : "r"(barrier), "r"(block));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 "
+                 "[%0], {%1, %2, %3, %4}, [%5];" ::"r"(there),
+                 "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(counted)
+                 : "memory");
+}
+
 /* Until the phase of this parity has ended. */
 __device__ __forceinline__ void wait_barrier(uint32_t barrier, int parity)
 {
@@ -130,6 +143,15 @@ __device__ __forceinline__ void load_tile_to(uint16_t blocks, uint32_t to, const
 }
 
 /* The same of four. */
+__device__ __forceinline__ void load_tile(uint32_t to, const CUtensorMap *map, int x, int y, int z,
+                                          int w, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+                 : "memory");
+}
+
 __device__ __forceinline__ void load_tile_to(uint16_t blocks, uint32_t to, const CUtensorMap *map,
                                              int x, int y, int z, int w, uint32_t barrier)
 {
