@@ -71,8 +71,8 @@ def signatures(op, shown, in_forward=()):
     flags = [n for n in flags if n not in KEPT]
     if op.follows:
         (_, source), = op.follows.items()
-        return [(inputs(op, given=[(source, "Tensor")]), options, result(len(shown))),
-                (inputs(op, given=[(source, "None")]), options, result(len(shown) - 1))]
+        return [(inputs(op, given=[(source, "None")]), options, result(len(shown) - 1)),  # first: a checker without PyTorch takes None for a Tensor
+                (inputs(op, given=[(source, "Tensor")]), options, result(len(shown)))]
     ways = [(inputs(op), options + [f"{n}: Literal[False] = False" for n in flags], result(len(shown)))]
     return ways + [(inputs(op), options + [f"{n}: bool = False" for n in flags], "Any")] * bool(flags)
 

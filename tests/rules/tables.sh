@@ -24,7 +24,7 @@ cp $page "$work/numerics.md"
 form $page >"$work/found"
 form "$work/numerics.md" >"$work/expected"
 same $page "build/tigon numerics --update $page writes it"
-"$tigon" list | grep '^[a-z]' >"$work/expected"
+"$tigon" list | grep '^[a-z]' | grep -v '^moe_route$' >"$work/expected" # whose results are integers, and exact
 sed -n 's/^| `\([a-z0-9_]*\)` |.*/\1/p' $page | uniq >"$work/found"
 same "$page: operators" "an operator needs a hard problem (TG_HARD)"
 

@@ -161,8 +161,8 @@ static inline void check_numbers(const cuda_call &call, const char *argument,
 }
 
 /* Of a pair's rows the blocks of the cluster have 64 each in turn, so that both have some where
- * there are more than 64; up to 64 rows both blocks have, for columns of their own. Where those of a
- * block's group begin, and how many there are. */
+ * there are more than 64; up to 64 rows both blocks have, for columns of their own. Where those of
+ * a block's group begin, and how many there are. */
 __device__ __forceinline__ bool is_alone(const job &j)
 {
     return j.rows <= ROWS;
