@@ -4,22 +4,12 @@
 
 #include "gemm_matrix.h"
 #include "rows/level.h"
+#include "simd/register_tile.h"
 
 #define gemm_pack_a TG_AT_LEVEL(gemm_pack_a)
 #define gemm_pack_b TG_AT_LEVEL(gemm_pack_b)
 
-/* A tile's sums and one term's operands fill the vector registers. */
-#if VL == 16
-enum { MR = 14, NV = 2 };
-#elif VL == 8
-enum { MR = 6, NV = 2 };
-#elif SIMD_REGISTERS == 32
-enum { MR = 8, NV = 2 };
-#else
-enum { MR = 4, NV = 2 };
-#endif
 enum {
-    NR = NV * VL,
     KB = 512,
     BLOCK_ROWS = 560 / MR * MR,
     BLOCKS = 2, /* blocks of rows in a step: bounds the workspace */

@@ -4,19 +4,9 @@
 #define TG_GROUPED_PANELS_H
 
 #include "grouped_cpu.h"
+#include "simd/register_tile.h"
 
-/* A block's sums and one word's operands fill the vector registers. */
-#if VL == 16
-enum { MR = 14, NV = 2 };
-#elif VL == 8
-enum { MR = 6, NV = 2 };
-#elif SIMD_REGISTERS == 32
-enum { MR = 8, NV = 2 };
-#else
-enum { MR = 4, NV = 2 };
-#endif
 enum {
-    NR = NV * VL,
     PER_WORD = 1 + GROUPED_PAIRS,
     WORDS = 512, /* of terms that are packed at once: a panel on the right stays in L1 or L2 */
     ROWS = 168 / MR * MR, /* of a task, with COLS and WORDS: what it has of memory stays in L2 */

@@ -91,6 +91,19 @@ tg_status cuda_moe_gather_forward(tg_ctx *ctx, const tg_moe_gather_forward_args 
     return cuda_end(&call, TG_OK);
 }
 
+/* to[t] = sum over k of weights[t,k] rows[place[t,k]], in the order of k. */
+static tg_status sum_rows_of_tokens(cuda_call &call, const tg_tensor *rows, const tg_tensor *place,
+                                    const tg_tensor *weights, const tg_tensor *to)
+{
+    sum_problem p = {span_of(rows), {}, span_of(to), numbers(place), vector_of(weights)};
+    p.tokens = place->shape[0];
+    p.top_k = place->shape[1];
+    p.width = width_of(to);
+    const index_range range = range_of(call, "place", rows->shape[0]);
+    by_layout({to, rows}, [&](auto t) { launch_sums<decltype(t)>(call, p, range); });
+    return cuda_end(&call, TG_OK);
+}
+
 CUDA_OPERATOR(moe_gather_backward, TG_TAKES_FLOATS);
 
 tg_status cuda_moe_gather_backward(tg_ctx *ctx, const tg_moe_gather_backward_args *a)
@@ -99,13 +112,7 @@ tg_status cuda_moe_gather_backward(tg_ctx *ctx, const tg_moe_gather_backward_arg
     const tg_status status = cuda_begin(&call, ctx, "moe_gather_backward", a->dx);
     if (status != TG_OK)
         return status;
-    sum_problem p = {span_of(a->drows), {}, span_of(a->dx), numbers(a->place), {}};
-    p.tokens = a->place->shape[0];
-    p.top_k = a->place->shape[1];
-    p.width = width_of(a->dx);
-    const index_range range = range_of(call, "place", a->drows->shape[0]);
-    by_layout({a->dx, a->drows}, [&](auto t) { launch_sums<decltype(t)>(call, p, range); });
-    return cuda_end(&call, TG_OK);
+    return sum_rows_of_tokens(call, a->drows, a->place, nullptr, a->dx);
 }
 
 CUDA_OPERATOR(moe_scatter_forward, TG_TAKES_FLOATS);
@@ -116,13 +123,7 @@ tg_status cuda_moe_scatter_forward(tg_ctx *ctx, const tg_moe_scatter_forward_arg
     const tg_status status = cuda_begin(&call, ctx, "moe_scatter_forward", a->y);
     if (status != TG_OK)
         return status;
-    sum_problem p = {span_of(a->rows), {}, span_of(a->y), numbers(a->place), vector_of(a->weights)};
-    p.tokens = a->place->shape[0];
-    p.top_k = a->place->shape[1];
-    p.width = width_of(a->y);
-    const index_range range = range_of(call, "place", a->rows->shape[0]);
-    by_layout({a->y, a->rows}, [&](auto t) { launch_sums<decltype(t)>(call, p, range); });
-    return cuda_end(&call, TG_OK);
+    return sum_rows_of_tokens(call, a->rows, a->place, a->weights, a->y);
 }
 
 CUDA_OPERATOR(moe_scatter_backward, TG_TAKES_FLOATS);

@@ -1,6 +1,6 @@
 /* fused_moe on the CPU, forward: two products of rows in groups, with the gate behind the first,
  * and the sum over a token's slots. */
-#include "fused_moe_cpu.h"
+#include "fused_moe_cpu_sum.h"
 
 /* ---- the second product, and the sum over slots ---- */
 
@@ -27,36 +27,14 @@ static void write_block(const grouped_product *p, const grouped_block *b)
 
 typedef struct combination {
     moe_sizes sizes;
-    moe_rows rows, addend, y;
-    const int64_t *place;
-    int64_t used;
-    const float *weights; /* NULL: 1 */
+    moe_sum sum;
     el type;
 } combination;
-
-SIMD_INLINE void combine_token(el e, const combination *c, int64_t t)
-{
-    const int64_t top_k = c->sizes.top_k, hidden = c->sizes.hidden;
-    const int64_t *place = c->place + t * top_k;
-    for (int64_t h = 0; h < hidden; h += VL) {
-        const int64_t n = hidden - h < VL ? hidden - h : VL;
-        vf sum = v_set(0.0f);
-        if (c->addend.data)
-            sum = v_load_n(e, moe_row(e, &c->addend, t, h), 0, n, 0.0f);
-        for (int64_t k = 0; k < top_k; k++) {
-            if (place[k] >= c->used)
-                continue;
-            const vf x = v_load_n(e, moe_row(e, &c->rows, place[k], h), 0, n, 0.0f);
-            sum += c->weights ? v_set(c->weights[t * top_k + k]) * x : x;
-        }
-        v_store_n(e, moe_row(e, &c->y, t, h), 0, n, sum);
-    }
-}
 
 SIMD_INLINE void combine_tokens(el e, const combination *c, int64_t begin, int64_t end)
 {
     for (int64_t t = begin; t < end; t++)
-        combine_token(e, c, t);
+        moe_sum_slots(e, &c->sizes, &c->sum, t);
 }
 
 static void combine(void *arg, int64_t begin, int64_t end, int worker)
@@ -151,12 +129,12 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_moe_forward_args *args)
     first_product(ctx, args, &s, &m);
     second_product(ctx, args, &s, &m);
     const combination c = {.sizes = s,
-                           .rows = m.rows,
-                           .addend = moe_rows_of(args->addend),
-                           .y = moe_rows_of(args->y),
-                           .place = m.routing.place,
-                           .used = m.routing.offset[s.experts],
-                           .weights = args->scale_input ? NULL : m.weights,
+                           .sum = {.rows = m.rows,
+                                   .addend = moe_rows_of(args->addend),
+                                   .to = moe_rows_of(args->y),
+                                   .place = m.routing.place,
+                                   .used = m.routing.offset[s.experts],
+                                   .weights = args->scale_input ? NULL : m.weights},
                            .type = (el)tg_el(tg_type_of(args->x))};
     tg_parallel_for(ctx, s.tokens, 65536 / (s.hidden * s.top_k + 1) + 1, combine, (void *)&c);
     return TG_OK;

@@ -1,6 +1,6 @@
 /* fused_moe on the CPU, backward: the gradient at A goes through the gate while it is in the cache;
  * then products for x and for the matrices. */
-#include "fused_moe_cpu.h"
+#include "fused_moe_cpu_sum.h"
 
 enum { UNIT = 256 /* columns of A whose part of a weight's gradient is summed apart */ };
 
@@ -166,22 +166,18 @@ SIMD_INLINE float weight_gradient(el e, const job *j, int64_t t, int64_t place)
 
 SIMD_INLINE void finish_token(el e, const job *j, int64_t t)
 {
-    const int64_t top_k = j->sizes.top_k, hidden = j->sizes.hidden;
+    const int64_t top_k = j->sizes.top_k;
     const int64_t *place = j->place + t * top_k, used = j->offset[j->sizes.experts];
     for (int64_t k = 0; j->dweights && k < top_k; k++)
         el_set((el)tg_el(tg_type_of(j->dweights)), tg_data(j->dweights), t * top_k + k,
                place[k] < used ? weight_gradient(e, j, t, place[k]) : 0.0f);
-    for (int64_t h = 0; j->dx.data && h < hidden; h += VL) {
-        const int64_t n = hidden - h < VL ? hidden - h : VL;
-        vf sum = v_set(0.0f);
-        for (int64_t k = 0; k < top_k; k++) {
-            if (place[k] >= used)
-                continue;
-            const vf x = v_load_n(e, moe_row(e, &j->dx_rows, place[k], h), 0, n, 0.0f);
-            sum += j->scale_input ? v_set(j->weights[t * top_k + k]) * x : x;
-        }
-        v_store_n(e, moe_row(e, &j->dx, t, h), 0, n, sum);
-    }
+    const moe_sum dx = {.rows = j->dx_rows,
+                        .to = j->dx,
+                        .place = j->place,
+                        .used = used,
+                        .weights = j->scale_input ? j->weights : NULL};
+    if (j->dx.data)
+        moe_sum_slots(e, &j->sizes, &dx, t);
 }
 
 SIMD_INLINE void finish_tokens(el e, const job *j, int64_t begin, int64_t end)
