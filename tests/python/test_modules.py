@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
+from processes import gloo_group
 from torch import nn
 
 import tigon.torch as tt
@@ -173,21 +174,19 @@ def test_inductor_compiles_a_model_in_one_graph():
 
 
 def wrapped(rank, folder, kind):
-    dist.init_process_group("gloo", init_method=f"file://{folder}/{kind}", rank=rank, world_size=2)
-    torch.set_num_threads(1)
-    if kind == "ddp":
-        model = nn.parallel.DistributedDataParallel(tiny())
-    else:
-        from torch.distributed.fsdp import fully_shard
-        model = tiny()
-        mesh = dist.init_device_mesh("cpu", (2,))
-        for layer in (model.norm, model.up, model.gate, model.down):
-            fully_shard(layer, mesh=mesh)
-        fully_shard(model, mesh=mesh)
-    losses = steps(model), steps(model, optimizer=tt.AdamW)
-    if rank == 0:
-        torch.save(losses, f"{folder}/{kind}.pt")
-    dist.destroy_process_group()
+    with gloo_group(rank, 2, folder):
+        if kind == "ddp":
+            model = nn.parallel.DistributedDataParallel(tiny())
+        else:
+            from torch.distributed.fsdp import fully_shard
+            model = tiny()
+            mesh = dist.init_device_mesh("cpu", (2,))
+            for layer in (model.norm, model.up, model.gate, model.down):
+                fully_shard(layer, mesh=mesh)
+            fully_shard(model, mesh=mesh)
+        losses = steps(model), steps(model, optimizer=tt.AdamW)
+        if rank == 0:
+            torch.save(losses, f"{folder}/{kind}.pt")
 
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])

@@ -8,6 +8,7 @@ import torch.distributed as dist
 from torch import nn
 
 import tigon.torch as tt
+from processes import gloo_group
 from test_modules import tiny
 
 torch_muon = getattr(torch.optim, "Muon", None)
@@ -170,17 +171,15 @@ def courses(model, count=4):
 def spread(rank, folder):
     from torch.distributed.fsdp import fully_shard
 
-    dist.init_process_group("gloo", init_method=f"file://{folder}/muon", rank=rank, world_size=2)
-    torch.set_num_threads(1)
-    model = tiny()
-    mesh = dist.init_device_mesh("cpu", (2,))
-    for layer in (model.norm, model.up, model.gate, model.down):
-        fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
-    losses = courses(model)
-    if rank == 0:
-        torch.save(losses, f"{folder}/losses.pt")
-    dist.destroy_process_group()
+    with gloo_group(rank, 2, folder):
+        model = tiny()
+        mesh = dist.init_device_mesh("cpu", (2,))
+        for layer in (model.norm, model.up, model.gate, model.down):
+            fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        losses = courses(model)
+        if rank == 0:
+            torch.save(losses, f"{folder}/losses.pt")
 
 
 def test_two_processes_orthogonalise_whole_matrices(tmp_path):

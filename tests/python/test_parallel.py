@@ -2,6 +2,7 @@
 import pytest
 import torch
 import torch.distributed as dist
+from processes import gloo_group
 
 import tigon.torch as tt
 
@@ -41,28 +42,26 @@ def gradients(loss, wrt):
 
 def process(rank, world, folder):
     """The slices are not equal: the last process has what is left."""
-    dist.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=world)
-    torch.set_num_threads(1)
-    start = rank * (VOCAB // world)
-    end = VOCAB if rank == world - 1 else start + VOCAB // world
-    for dtype, tolerance in ((torch.float32, 2e-5), (torch.bfloat16, 3e-2)):
-        for case in CASES:
-            x, weight, bias, target = tensors(dtype)
-            target = target.masked_fill(target == -100, case.get("ignore_index", -100))
-            mine = [t.clone().requires_grad_() for t in (x, weight[start:end], bias[start:end])]
-            loss = tt.vocab_parallel_fused_linear_cross_entropy(mine[0], mine[1], target, mine[2], vocab_start=start, vocab_size=VOCAB,
-                                                               **case)
-            got = gradients(loss, mine)
-            whole = [t.double().requires_grad_() for t in (x, weight, bias)]
-            right = expected(*whole, target, **case)
-            dx, dweight, dbias = gradients(right, whole)
-            for g, r in zip((loss.detach(), *got), (right.detach(), dx, dweight[start:end], dbias[start:end])):
-                torch.testing.assert_close(g.double(), r, rtol=tolerance, atol=tolerance * r.abs().max().item(), msg=lambda m: f"{case}: {m}")
-            losses = [torch.empty_like(loss) for _ in range(world)]
-            dist.all_gather(losses, loss.detach())
-            assert all(torch.equal(loss, other) for other in losses)
-    equal(rank, world)
-    dist.destroy_process_group()
+    with gloo_group(rank, world, folder):
+        start = rank * (VOCAB // world)
+        end = VOCAB if rank == world - 1 else start + VOCAB // world
+        for dtype, tolerance in ((torch.float32, 2e-5), (torch.bfloat16, 3e-2)):
+            for case in CASES:
+                x, weight, bias, target = tensors(dtype)
+                target = target.masked_fill(target == -100, case.get("ignore_index", -100))
+                mine = [t.clone().requires_grad_() for t in (x, weight[start:end], bias[start:end])]
+                loss = tt.vocab_parallel_fused_linear_cross_entropy(mine[0], mine[1], target, mine[2], vocab_start=start, vocab_size=VOCAB,
+                                                                   **case)
+                got = gradients(loss, mine)
+                whole = [t.double().requires_grad_() for t in (x, weight, bias)]
+                right = expected(*whole, target, **case)
+                dx, dweight, dbias = gradients(right, whole)
+                for g, r in zip((loss.detach(), *got), (right.detach(), dx, dweight[start:end], dbias[start:end])):
+                    torch.testing.assert_close(g.double(), r, rtol=tolerance, atol=tolerance * r.abs().max().item(), msg=lambda m: f"{case}: {m}")
+                losses = [torch.empty_like(loss) for _ in range(world)]
+                dist.all_gather(losses, loss.detach())
+                assert all(torch.equal(loss, other) for other in losses)
+        equal(rank, world)
 
 
 def equal(rank, world):

@@ -2,6 +2,7 @@
 import pytest
 import torch
 import torch.distributed as dist
+from processes import gloo_group
 from test_attention import attend
 
 import tigon.torch as tt
@@ -49,27 +50,25 @@ def check(rank, world, length, dtype, case, with_sinks):
 
 
 def process(rank, world, folder):
-    dist.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=world)
-    torch.set_num_threads(1)
-    for case in CASES:
-        check(rank, world, 10 * world, torch.float32, case, with_sinks=True)
-    for case in CASES[1::4]:
-        for length in (2 * world, 120 * world):
-            check(rank, world, length, torch.float32, case, with_sinks=False)
-    check(rank, world, 40 * world, torch.bfloat16, {"causal": True}, with_sinks=True)
-    whole = torch.arange(3 * 4 * world * 5).view(3, 4 * world, 5)
-    mine = tt.ring_deal(whole)
-    assert mine.shape == (3, 4, 5) and torch.equal(tt.ring_collect(mine), whole)
-    assert torch.equal(mine[0, :, 0] % (4 * world * 5), 5 * tt.ring_deal(torch.arange(4 * world), 0))
-    with pytest.raises(ValueError, match=f"ring_deal: {2 * world + 1} places, expected a multiple of {2 * world}"):
-        tt.ring_deal(torch.zeros(1, 2 * world + 1))
-    some = dist.new_group(range(world - 1)) if world > 2 else None
-    if some and rank < world - 1:  # a group within all
-        q, k, v, _ = tensors(8 * world, torch.float32)
-        y = tt.ring_collect(tt.ring_attention(*(tt.ring_deal(x[:, :4 * (world - 1)], group=some) for x in (q, k, v)), group=some, causal=True), group=some)
-        torch.testing.assert_close(y, attend(*(x[:, :4 * (world - 1)] for x in (q, k, v)), causal=True), rtol=2e-5, atol=2e-5)
-    dist.barrier()
-    dist.destroy_process_group()
+    with gloo_group(rank, world, folder):
+        for case in CASES:
+            check(rank, world, 10 * world, torch.float32, case, with_sinks=True)
+        for case in CASES[1::4]:
+            for length in (2 * world, 120 * world):
+                check(rank, world, length, torch.float32, case, with_sinks=False)
+        check(rank, world, 40 * world, torch.bfloat16, {"causal": True}, with_sinks=True)
+        whole = torch.arange(3 * 4 * world * 5).view(3, 4 * world, 5)
+        mine = tt.ring_deal(whole)
+        assert mine.shape == (3, 4, 5) and torch.equal(tt.ring_collect(mine), whole)
+        assert torch.equal(mine[0, :, 0] % (4 * world * 5), 5 * tt.ring_deal(torch.arange(4 * world), 0))
+        with pytest.raises(ValueError, match=f"ring_deal: {2 * world + 1} places, expected a multiple of {2 * world}"):
+            tt.ring_deal(torch.zeros(1, 2 * world + 1))
+        some = dist.new_group(range(world - 1)) if world > 2 else None
+        if some and rank < world - 1:  # a group within all
+            q, k, v, _ = tensors(8 * world, torch.float32)
+            dealt = (tt.ring_deal(x[:, :4 * (world - 1)], group=some) for x in (q, k, v))
+            y = tt.ring_collect(tt.ring_attention(*dealt, group=some, causal=True), group=some)
+            torch.testing.assert_close(y, attend(*(x[:, :4 * (world - 1)] for x in (q, k, v)), causal=True), rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("world", (1, 2, 3))

@@ -4,6 +4,7 @@ import multiprocessing
 import pytest
 import torch
 import torch.distributed as dist
+from processes import gloo_group
 
 from tigon.liger.ops import LigerFusedLinearScaledCrossEntropyTPFunction, LigerVocabParallelCEFunction, vocab_parallel_cross_entropy
 from tigon.liger.transformers.functional import liger_fused_linear_scaled_cross_entropy_tp
@@ -107,22 +108,20 @@ def last_layer(group, dtype, temperature, entropy, upstream):
 def process(rank, world, folder):
     """Groups of all, of pairs whose ranks are not those of the group, and of one. Smoothed gradients are made in several pieces."""
     vocab_parallel_cross_entropy.ROOM = 7 * SLICE
-    dist.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=world)
-    torch.set_num_threads(1)
-    groups = [dist.group.WORLD, *(dist.new_group(g) for g in ([0, 2], [1, 3], *([r] for r in range(world))))]
-    for group in (g for g in groups if isinstance(g, dist.ProcessGroup)):
-        for smoothing in SMOOTHINGS:
+    with gloo_group(rank, world, folder):
+        groups = [dist.group.WORLD, *(dist.new_group(g) for g in ([0, 2], [1, 3], *([r] for r in range(world))))]
+        for group in (g for g in groups if isinstance(g, dist.ProcessGroup)):
+            for smoothing in SMOOTHINGS:
+                for dtype in EPSILON:
+                    one_loss(group, "normal", dtype, smoothing)
+                for kind in ("large", "offset", "confident"):
+                    one_loss(group, kind, torch.float32, smoothing)
+            one_loss(group, "padded", torch.bfloat16, SMOOTHINGS[0])
+            one_loss(group, "normal", torch.float32, (0.2, "megatron", "global"), ignored=2)
             for dtype in EPSILON:
-                one_loss(group, "normal", dtype, smoothing)
-            for kind in ("large", "offset", "confident"):
-                one_loss(group, kind, torch.float32, smoothing)
-        one_loss(group, "padded", torch.bfloat16, SMOOTHINGS[0])
-        one_loss(group, "normal", torch.float32, (0.2, "megatron", "global"), ignored=2)
-        for dtype in EPSILON:
-            last_layer(group, dtype, 1.0, False, [0])
-            last_layer(group, dtype, 0.7, True, [0, 1])
-            last_layer(group, dtype, 1.5, True, [1])
-    dist.destroy_process_group()
+                last_layer(group, dtype, 1.0, False, [0])
+                last_layer(group, dtype, 0.7, True, [0, 1])
+                last_layer(group, dtype, 1.5, True, [1])
 
 
 def test_groups(tmp_path):
