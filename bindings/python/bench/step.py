@@ -1,4 +1,4 @@
-"""A training step of a Hugging Face Llama: PyTorch eager, torch.compile, with Liger-Kernel's kernels (on a card), and with Tigon.
+"""A training step of a Llama, Qwen3 or Gemma 3 of Hugging Face: PyTorch eager, torch.compile, with Liger-Kernel's kernels (on a card), and with Tigon.
 
     OMP_NUM_THREADS=2 PYTHONPATH=build/python python bindings/python/bench/step.py                   # 124 million parameters, on the CPU
     PYTHONPATH=build/python python bindings/python/bench/step.py --device cuda --model 1b --dtypes bf16 --batch 16 --length 2048
@@ -17,11 +17,17 @@ import time
 
 import torch
 
-MODELS = {
-    "124m": {"hidden_size": 768, "intermediate_size": 2048, "num_attention_heads": 12, "num_key_value_heads": 12,
-             "num_hidden_layers": 12, "vocab_size": 50304},
-    "1b": {"hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32, "num_key_value_heads": 8,
-           "num_hidden_layers": 16, "vocab_size": 128256, "head_dim": 64, "tie_word_embeddings": True, "rms_norm_eps": 1e-5},
+SMALL = {"hidden_size": 768, "intermediate_size": 2048, "num_attention_heads": 12, "num_hidden_layers": 12, "vocab_size": 50304}
+MODELS = {  # the type of transformers, and its sizes
+    "124m": ("llama", {**SMALL, "num_key_value_heads": 12}),
+    "qwen3-124m": ("qwen3", {**SMALL, "num_key_value_heads": 4, "head_dim": 64}),
+    "gemma3-124m": ("gemma3_text", {**SMALL, "num_key_value_heads": 4, "head_dim": 64, "sliding_window": 128}),
+    "1b": ("llama", {"hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32, "num_key_value_heads": 8,
+                     "num_hidden_layers": 16, "vocab_size": 128256, "head_dim": 64, "tie_word_embeddings": True, "rms_norm_eps": 1e-5}),
+    "qwen3-0.6b": ("qwen3", {"hidden_size": 1024, "intermediate_size": 3072, "num_attention_heads": 16, "num_key_value_heads": 8,
+                             "num_hidden_layers": 28, "vocab_size": 151936, "head_dim": 128, "tie_word_embeddings": True}),
+    "gemma3-1b": ("gemma3_text", {"hidden_size": 1152, "intermediate_size": 6912, "num_attention_heads": 4, "num_key_value_heads": 1,
+                                  "num_hidden_layers": 26, "vocab_size": 262144, "head_dim": 256, "sliding_window": 512}),
 }
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
@@ -75,13 +81,13 @@ class Card:
 
 def prepare(options):
     """step(), which makes one step and returns its loss."""
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(0)
-    sizes = MODELS[options.model]
-    config = LlamaConfig(**{**sizes, "num_hidden_layers": options.layers or sizes["num_hidden_layers"]}, use_cache=False)
+    kind, sizes = MODELS[options.model]
+    config = AutoConfig.for_model(kind, **{**sizes, "num_hidden_layers": options.layers or sizes["num_hidden_layers"]}, use_cache=False)
     with torch.device(options.device):
-        model = LlamaForCausalLM(config).to(DTYPES[options.dtypes])
+        model = AutoModelForCausalLM.from_config(config).to(DTYPES[options.dtypes])
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     model = VARIANTS[options.variant](model)
