@@ -1,0 +1,325 @@
+/* moe_gather.asc.h - the kernels of one type; see asc_each_type.h. */
+
+/* No arithmetic: rows come in one by one, and leave together. Rows without a slot leave from
+ * `zeros`. */
+ASC_KERNEL ASC_NAME(moe_spread)(ASC_PARAMS(MOE_SPREAD))
+{
+    const asc_grid grid = asc_grid_of(count, columns, tile_rows, tile_columns);
+    const int64_t first = asc_get_block_idx(), step = asc_get_block_num(), size = sizeof(ASC_T);
+    int side = 0;
+    asc_init();
+    asc_set_copy_pad_val((uint16_t)0);
+    asc_duplicate(ASC_UB(uint16_t, zeros_at, 0), (uint16_t)0,
+                  (uint32_t)(asc_round_up(tile_columns * size, 32) / 2));
+    ASC_FENCE(PIPE_V, PIPE_MTE3);
+    ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
+    ASC_SLOTS(asc_sync_notify, PIPE_MTE3, PIPE_MTE2);
+    ASC_WAIT(PIPE_S, PIPE_MTE2, side);
+    moe_ask(slot + asc_tile_at(grid, first).row, asc_tile_at(grid, first).rows, index_at, side);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_S, side);
+    for (int64_t task = first; task < grid.tasks; task += step, side ^= 1) {
+        const asc_tile tile = asc_tile_at(grid, task);
+        const int64_t bytes = tile.columns * size, pitch = asc_pitch(tile, size) * size;
+        const __ubuf__ int64_t *index = ASC_UB(int64_t, index_at, side);
+        if (task + step < grid.tasks) {
+            const asc_tile next = asc_tile_at(grid, task + step);
+            ASC_WAIT(PIPE_S, PIPE_MTE2, side ^ 1);
+            moe_ask(slot + next.row, next.rows, index_at, side ^ 1);
+            ASC_NOTIFY(PIPE_MTE2, PIPE_S, side ^ 1);
+        }
+        ASC_WAIT(PIPE_MTE2, PIPE_S, side);
+        ASC_WAIT(PIPE_MTE3, PIPE_MTE2, side);
+        for (int64_t i = 0; i < tile.rows; i++)
+            if (index[i] >= 0)
+                asc_copy_rows_in(asc_place(taken_at, side) + (uint64_t)(i * pitch),
+                                 x + index[i] / top_k * x_stride + tile.column, 1, bytes, 0, pitch);
+        ASC_NOTIFY(PIPE_MTE2, PIPE_MTE3, side);
+        ASC_WAIT(PIPE_MTE2, PIPE_MTE3, side);
+        for (int64_t i = 0, n; i < tile.rows; i += n) {
+            const int none = index[i] < 0;
+            n = none ? 1 : moe_run(index, i, tile.rows);
+            asc_copy_rows_out(out + (tile.row + i) * out_stride + tile.column,
+                              none ? asc_place(zeros_at, 0)
+                                   : asc_place(taken_at, side) + (uint64_t)(i * pitch),
+                              n, bytes, out_stride * size, pitch);
+        }
+        ASC_NOTIFY(PIPE_S, PIPE_MTE2, side);
+        ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, side);
+    }
+    ASC_SLOTS(asc_sync_wait, PIPE_S, PIPE_MTE2);
+    ASC_SLOTS(asc_sync_wait, PIPE_MTE3, PIPE_MTE2);
+}
+
+/* The rows of a tile, and their weights: each the first number of a block of 32 bytes. */
+static inline __aicore__ void ASC_NAME(moe_weighed_in)(const __ubuf__ int64_t *index, asc_tile tile,
+                                                       int64_t pitch, int side,
+                                                       ASC_PARAMS(MOE_SPREAD_WEIGHED))
+{
+    const int64_t size = sizeof(ASC_T);
+    for (int64_t i = 0; i < tile.rows; i++) {
+        if (index[i] < 0)
+            continue;
+        asc_copy_rows_in(asc_place(weight_at, side) + (uint64_t)(i * 32), weights + index[i], 1, 4,
+                         0, 32);
+        asc_copy_rows_in(asc_place(taken_at, side) + (uint64_t)(i * pitch * size),
+                         x + index[i] / top_k * x_stride + tile.column, 1, tile.columns * size, 0,
+                         pitch * size);
+    }
+}
+
+/* The results of a tile, in `out`. */
+static inline __aicore__ void ASC_NAME(moe_weigh)(const __ubuf__ int64_t *index, asc_tile tile,
+                                                  int64_t pitch, int side,
+                                                  ASC_PARAMS(MOE_SPREAD_WEIGHED))
+{
+    __ubuf__ float *value = ASC_SCRATCH(value), *block = ASC_SCRATCH(block);
+    const uint32_t n = (uint32_t)(tile.rows * pitch);
+#if ASC_16BIT
+    __ubuf__ float *from = ASC_SCRATCH(wide), *to = from;
+    ASC_WIDEN(from, ASC_UB(ASC_T, taken_at, side), n);
+#else
+    __ubuf__ float *from = ASC_UB(float, taken_at, side), *to = ASC_UB(float, out_at, side);
+    (void)n;
+#endif
+    asc_datablock_reduce_sum(value, ASC_UB(float, weight_at, side), (uint32_t)(tile.rows * 8));
+    ASC_THEN();
+#if ASC_16BIT
+    ASC_HAS_READ(side);
+#endif
+    asc_spread(block, value, tile.rows);
+    ASC_THEN();
+    ASC_MAY_WRITE(side);
+    ASC_BY_ROW(asc_mul, to, from, block, tile.rows, pitch);
+    ASC_THEN();
+#if !ASC_16BIT
+    ASC_HAS_READ(side);
+#endif
+    for (int64_t i = 0; i < tile.rows; i++)
+        if (index[i] < 0)
+            asc_duplicate(to + i * pitch, 0.0f, (uint32_t)pitch);
+    ASC_THEN();
+#if ASC_16BIT
+    ASC_NARROW(ASC_UB(ASC_T, out_at, side), to, n);
+    ASC_THEN();
+#endif
+}
+
+ASC_KERNEL ASC_NAME(moe_spread_weighed)(ASC_PARAMS(MOE_SPREAD_WEIGHED))
+{
+    const asc_grid grid = asc_grid_of(count, columns, tile_rows, tile_columns);
+    const int64_t first = asc_get_block_idx(), step = asc_get_block_num();
+    int side = 0;
+    asc_clear_begin();
+    MOE_CLEAR(taken, 2, asc_round_up(tile_columns, ASC_LANES), sizeof(ASC_T));
+    MOE_CLEAR(weight, 2, 1, 32);
+    asc_duplicate(ASC_SCRATCH(value), 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
+    asc_sync();
+    asc_pipeline_begin();
+    ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
+    ASC_WAIT(PIPE_S, PIPE_MTE2, side);
+    moe_ask(slot + asc_tile_at(grid, first).row, asc_tile_at(grid, first).rows, index_at, side);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_S, side);
+    for (int64_t task = first; task < grid.tasks; task += step, side ^= 1) {
+        const asc_tile tile = asc_tile_at(grid, task);
+        const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
+        const __ubuf__ int64_t *index = ASC_UB(int64_t, index_at, side);
+        if (task + step < grid.tasks) {
+            const asc_tile next = asc_tile_at(grid, task + step);
+            ASC_WAIT(PIPE_S, PIPE_MTE2, side ^ 1);
+            moe_ask(slot + next.row, next.rows, index_at, side ^ 1);
+            ASC_NOTIFY(PIPE_MTE2, PIPE_S, side ^ 1);
+        }
+        ASC_WAIT(PIPE_MTE2, PIPE_S, side);
+        ASC_MAY_FILL(side);
+        ASC_NAME(moe_weighed_in)(index, tile, pitch, side, ASC_NAMES(MOE_SPREAD_WEIGHED));
+        ASC_HAS_FILLED(side);
+        ASC_NAME(moe_weigh)(index, tile, pitch, side, ASC_NAMES(MOE_SPREAD_WEIGHED));
+        ASC_NOTIFY(PIPE_S, PIPE_MTE2, side);
+        ASC_HAS_WRITTEN(side);
+        ASC_ROWS_OUT(ASC_T, out, out_stride, tile, out_at, side, pitch);
+        ASC_HAS_LEFT(side);
+    }
+    ASC_SLOTS(asc_sync_wait, PIPE_S, PIPE_MTE2);
+    asc_pipeline_end();
+}
+
+/* ---- sums ---- */
+
+/* Places and weights of a tile of tokens, for the scalar unit. */
+static inline __aicore__ void ASC_NAME(moe_places_in)(asc_tile tile, int side,
+                                                      ASC_PARAMS(MOE_COLLECT))
+{
+    const int64_t count = tile.rows * top_k;
+    ASC_WAIT(PIPE_S, PIPE_MTE2, side);
+    moe_ask(place + tile.row * top_k, count, place_at, side);
+    if (weights)
+        asc_copy_gm2ub_align(ASC_UB(float, weight_at, side), weights + tile.row * top_k,
+                             (uint32_t)count * 4);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_S, side);
+}
+
+/* sum += the rows of slot k of each of the tile's tokens; turn: of the buffer they come to. */
+static inline __aicore__ void ASC_NAME(moe_add)(__ubuf__ float *sum, int64_t k, asc_tile tile,
+                                                int side, int turn, ASC_PARAMS(MOE_COLLECT))
+{
+    const __ubuf__ int64_t *from = ASC_UB(int64_t, place_at, side) + k;
+    const __ubuf__ float *weight = ASC_UB(float, weight_at, side) + k;
+    const int64_t size = sizeof(ASC_T), pitch = asc_pitch(tile, size);
+    ASC_MAY_FILL(turn);
+    for (int64_t i = 0; i < tile.rows; i++)
+        if (from[i * top_k] >= 0)
+            asc_copy_rows_in(asc_place(x_at, turn) + (uint64_t)(i * pitch * size),
+                             x + from[i * top_k] * x_stride + tile.column, 1, tile.columns * size,
+                             0, pitch * size);
+    ASC_HAS_FILLED(turn);
+#if ASC_16BIT
+    __ubuf__ float *rows = ASC_SCRATCH(x32);
+    ASC_WIDEN(rows, ASC_UB(ASC_T, x_at, turn), (uint32_t)(tile.rows * pitch));
+    ASC_THEN();
+    ASC_HAS_READ(turn);
+#else
+    __ubuf__ float *rows = ASC_UB(float, x_at, turn);
+#endif
+    for (int64_t i = 0; i < tile.rows; i++) {
+        __ubuf__ float *to = sum + i * pitch, *row = rows + i * pitch;
+        if (from[i * top_k] >= 0 && weights)
+            asc_axpy(to, row, weight[i * top_k], (uint32_t)pitch);
+        else if (from[i * top_k] >= 0)
+            asc_add(to, to, row, (uint32_t)pitch);
+    }
+    ASC_THEN();
+#if !ASC_16BIT
+    ASC_HAS_READ(turn);
+#endif
+}
+
+ASC_KERNEL ASC_NAME(moe_collect)(ASC_PARAMS(MOE_COLLECT))
+{
+    const asc_grid grid = asc_grid_of(tokens, columns, tile_rows, tile_columns);
+    const int64_t first = asc_get_block_idx(), step = asc_get_block_num();
+    int side = 0, turn = 0;
+    asc_clear_begin();
+    MOE_CLEAR(x, 2, asc_round_up(tile_columns, 32 / (int64_t)sizeof(ASC_T)), sizeof(ASC_T));
+    asc_sync();
+    asc_pipeline_begin();
+    ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
+    ASC_NAME(moe_places_in)(asc_tile_at(grid, first), side, ASC_NAMES(MOE_COLLECT));
+    for (int64_t task = first; task < grid.tasks; task += step, side ^= 1) {
+        const asc_tile tile = asc_tile_at(grid, task);
+        const uint32_t n = (uint32_t)(tile.rows * asc_pitch(tile, sizeof(ASC_T)));
+#if ASC_16BIT
+        __ubuf__ float *sum = ASC_SCRATCH(sum32);
+#else
+        __ubuf__ float *sum = ASC_UB(float, out_at, side);
+        ASC_MAY_WRITE(side);
+#endif
+        if (task + step < grid.tasks)
+            ASC_NAME(moe_places_in)
+        (asc_tile_at(grid, task + step), side ^ 1, ASC_NAMES(MOE_COLLECT));
+        asc_duplicate(sum, 0.0f, n);
+        ASC_THEN();
+        ASC_WAIT(PIPE_MTE2, PIPE_S, side);
+        for (int64_t k = 0; k < top_k; k++, turn ^= 1)
+            ASC_NAME(moe_add)(sum, k, tile, side, turn, ASC_NAMES(MOE_COLLECT));
+        ASC_NOTIFY(PIPE_S, PIPE_MTE2, side);
+#if ASC_16BIT
+        ASC_MAY_WRITE(side);
+        ASC_NARROW(ASC_UB(ASC_T, out_at, side), sum, n);
+        ASC_THEN();
+#endif
+        ASC_HAS_WRITTEN(side);
+        ASC_STORE(ASC_T, out, out_stride, tile, out_at, side);
+        ASC_HAS_LEFT(side);
+    }
+    ASC_SLOTS(asc_sync_wait, PIPE_S, PIPE_MTE2);
+    asc_pipeline_end();
+}
+
+/* ---- products ---- */
+
+/* part = the products of the rows of a tile of slots, in some of their columns. */
+static inline __aicore__ void ASC_NAME(moe_multiply)(const __ubuf__ int64_t *from, asc_tile tile,
+                                                     int turn, ASC_PARAMS(MOE_DOTS))
+{
+    const int64_t size = sizeof(ASC_T), pitch = asc_round_up(tile.columns, ASC_LANES);
+    const int64_t token = tile.row / top_k;
+    asc_tile own = tile; /* the rows of dy */
+    own.row = token;
+    own.rows = (tile.row + tile.rows - 1) / top_k - token + 1;
+    ASC_MAY_FILL(turn);
+    for (int64_t i = 0; i < tile.rows; i++)
+        if (from[i] >= 0)
+            asc_copy_rows_in(asc_place(x_at, turn) + (uint64_t)(i * pitch * size),
+                             x + from[i] * x_stride + tile.column, 1, tile.columns * size, 0,
+                             pitch * size);
+    ASC_ROWS_IN(ASC_T, dy_at, turn, dy, dy_stride, own, pitch);
+    ASC_HAS_FILLED(turn);
+    __ubuf__ float *p = ASC_SCRATCH(p);
+#if ASC_16BIT
+    __ubuf__ float *rows = p, *by = ASC_SCRATCH(dy32);
+    ASC_WIDEN(rows, ASC_UB(ASC_T, x_at, turn), (uint32_t)(tile.rows * pitch));
+    ASC_WIDEN(by, ASC_UB(ASC_T, dy_at, turn), (uint32_t)(own.rows * pitch));
+    ASC_THEN();
+    ASC_HAS_READ(turn);
+#else
+    __ubuf__ float *rows = ASC_UB(float, x_at, turn), *by = ASC_UB(float, dy_at, turn);
+#endif
+    for (int64_t i = 0; i < tile.rows; i++) {
+        const int64_t t = (tile.row + i) / top_k - token;
+        if (from[i] < 0)
+            asc_duplicate(p + i * pitch, 0.0f, (uint32_t)pitch);
+        else
+            asc_mul(p + i * pitch, rows + i * pitch, by + t * pitch, (uint32_t)pitch);
+    }
+    ASC_THEN();
+#if !ASC_16BIT
+    ASC_HAS_READ(turn);
+#endif
+    asc_sum_rows(ASC_SCRATCH(part), p, tile.rows, pitch, tile.columns, ASC_SCRATCH(eighth),
+                 ASC_SCRATCH(rest));
+}
+
+ASC_KERNEL ASC_NAME(moe_dots)(ASC_PARAMS(MOE_DOTS))
+{
+    const int64_t tiles = (slots + tile_rows - 1) / tile_rows;
+    const int64_t first = asc_get_block_idx(), step = asc_get_block_num();
+    int side = 0, turn = 0;
+    asc_clear_begin();
+    MOE_CLEAR(x, 2, asc_round_up(tile_columns, ASC_LANES), sizeof(ASC_T));
+    MOE_CLEAR(dy, 2, asc_round_up(tile_columns, ASC_LANES), sizeof(ASC_T));
+    asc_sync();
+    asc_pipeline_begin();
+    ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
+    for (int64_t task = first - step; task < tiles; task += step, side ^= 1) {
+        asc_tile tile;
+        if (task + step < tiles) {
+            tile.row = (task + step) * tile_rows;
+            ASC_WAIT(PIPE_S, PIPE_MTE2, side ^ 1);
+            moe_ask(place + tile.row, asc_min_of(tile_rows, slots - tile.row), place_at, side ^ 1);
+            ASC_NOTIFY(PIPE_MTE2, PIPE_S, side ^ 1);
+        }
+        if (task < 0)
+            continue;
+        tile.row = task * tile_rows;
+        tile.rows = asc_min_of(tile_rows, slots - tile.row);
+        __ubuf__ float *total = ASC_UB(float, total_at, side);
+        ASC_MAY_WRITE(side);
+        asc_duplicate(total, 0.0f, (uint32_t)tile.rows);
+        ASC_THEN();
+        ASC_WAIT(PIPE_MTE2, PIPE_S, side);
+        for (int64_t c = 0; c < columns; c += tile_columns, turn ^= 1) {
+            tile.column = c;
+            tile.columns = asc_min_of(tile_columns, columns - c);
+            ASC_NAME(moe_multiply)
+            (ASC_UB(int64_t, place_at, side), tile, turn, ASC_NAMES(MOE_DOTS));
+            asc_add(total, total, ASC_SCRATCH(part), (uint32_t)tile.rows);
+            ASC_THEN();
+        }
+        ASC_NOTIFY(PIPE_S, PIPE_MTE2, side);
+        ASC_HAS_WRITTEN(side);
+        asc_copy_ub2gm_align(dweights + tile.row, total, (uint32_t)tile.rows * 4);
+        ASC_HAS_LEFT(side);
+    }
+    ASC_SLOTS(asc_sync_wait, PIPE_S, PIPE_MTE2);
+    asc_pipeline_end();
+}
