@@ -1,11 +1,15 @@
 /* grouped_gemm.c - host of kernels/products/grouped_gemm.cube.asc.c. How many rows a group has is
  * not known here: they are cut as groups of one size would be. */
+#include "grouped_gemm.h"
 #include "gemm_cut.h"
 #include "kernels/products/grouped_gemm.args.h"
 
 ASCEND_CUBE_KERNEL(grouped_gemm, GROUPED_GEMM);
 
+ASCEND_CUBE_KERNEL(grouped_matrices, GROUPED_MATRICES);
+
 ASCEND_OPERATOR(grouped_gemm_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(grouped_gemm_backward, TG_TAKES_FLOATS);
 
 /* The bias as f32. */
 static tg_status bias_of(tg_ctx *ctx, const tg_tensor *bias, ascend_memory *to)
@@ -65,4 +69,88 @@ tg_status ascend_grouped_gemm_forward(tg_ctx *ctx, const tg_grouped_gemm_forward
         .b_turned = p.b_turned, .c_stride = c.stride, .c_type = ascend_any(args->c),
         .groups = groups, .rows = c.rows, .n = c.n, .k = a.n, .tile_m = t.tile_m,
         .tile_n = t.tile_n, .packet = t.packet * step, .band = ascend_gemm_band(&p, &t));
+}
+
+/* ---- gradients ---- */
+
+/* The rows' gradients are products with the same matrices, turned. */
+static tg_status rows_backward(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args)
+{
+    return ascend_grouped_gemm_forward(
+        ctx, &(tg_grouped_gemm_forward_args){.a = args->dc,
+                                             .b = args->b,
+                                             .offset = args->offset,
+                                             .c = args->da,
+                                             .transposed = !args->transposed});
+}
+
+/* db += f32 sums of its shape: rows of any stride, in its type. */
+static tg_status add_matrices(tg_ctx *ctx, const tg_tensor *db, const ascend_memory *sums)
+{
+    const tg_rows to = tg_rows_of(db);
+    int64_t shape[] = {1, to.rows, to.n}, strides[] = {to.stride, 1};
+    tg_tensor from = tg_tensor_of((void *)sums->at, TG_F32, 3, shape);
+    tg_tensor rows = tg_tensor_of(to.data, to.type, 2, &shape[1]);
+    rows.strides = strides;
+    from.device = rows.device = db->device;
+    return ascend_sum_rows_forward(
+        ctx, &(tg_sum_rows_forward_args){.x = &from, .y = &rows, .scale = 1, .accumulate = 1});
+}
+
+/* A result of 16 bits that is added to is made by a second launch. */
+static tg_status matrices_backward(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args)
+{
+    const tg_tensor *db = args->db;
+    const tg_rows to = tg_rows_of(db), dc = tg_rows_of(args->dc), a = tg_rows_of(args->a);
+    const int apart = args->accumulate && to.type != TG_F32;
+    const int64_t groups = db->shape[0], m = db->shape[1], each = (dc.rows + groups - 1) / groups;
+    const ascend_memory rows[] = {ascend_memory_of(args->dc), ascend_memory_of(args->a)},
+                        gather = ascend_memory_of(args->gather), none = {0},
+                        offset = ascend_memory_of(args->offset);
+    const int left = args->transposed != 0; /* of both, the one on the left */
+    ascend_memory c = ascend_memory_of(db);
+    ascend_plan plan;
+    gemm_product p = {.m = m,
+                      .n = to.n,
+                      .k = each > 0 ? each : 1,
+                      .count = groups,
+                      .size = (int64_t)tg_type_size(a.type),
+                      .a_turned = 1,
+                      .out_bytes = apart ? 4 : (int)tg_type_size(to.type),
+                      .whole = 1};
+    ASCEND_TRY(ascend_begin(&plan, NULL, args->dc, m, to.n, a.type, 0));
+    p.cores = plan.problem.cores / 2; /* two vector cores belong to a cube core */
+    const gemm_cut t = ascend_gemm_cut(&p);
+    const int64_t units = ascend_gemm_units(&p, &t), step = GEMM_STEP_BYTES / p.size;
+    if (apart) {
+        void *memory;
+        c.bytes = (size_t)(groups * m * to.n) * sizeof(float);
+        ASCEND_TRY(ascend_scratch(ctx, c.bytes, &memory));
+        c.at = memory;
+    }
+    plan.layout.blocks = units < p.cores ? units : p.cores;
+    ASCEND_TRY(ASCEND_LAUNCH(
+        ctx, &plan, grouped_matrices, .left = &rows[left], .right = &rows[!left], .c = &c,
+        .offset = &offset, .left_gather = left ? &gather : &none,
+        .right_gather = left ? &none : &gather, .top_k = args->top_k,
+        .left_stride = left ? a.stride : dc.stride, .right_stride = left ? dc.stride : a.stride,
+        .c_stride = apart ? to.n : to.stride, .c_step = m * (apart ? to.n : to.stride),
+        .c_type = apart ? ASC_ANY_F32 : ascend_any(db), .groups = groups, .m = m, .n = to.n,
+        .add = args->accumulate && !apart, .tile_m = t.tile_m, .tile_n = t.tile_n,
+        .packet = t.packet * step, .band = ascend_gemm_band(&p, &t)));
+    return apart ? add_matrices(ctx, db, &c) : TG_OK;
+}
+
+tg_status ascend_grouped_gemm_backward(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args)
+{
+    if (args->da)
+        ASCEND_TRY(rows_backward(ctx, args));
+    if (args->db && tg_numel(args->db) > 0)
+        ASCEND_TRY(matrices_backward(ctx, args));
+    if (args->dbias)
+        ASCEND_TRY(ascend_sum_groups(ctx, &(ascend_group_sums){.x = args->dc,
+                                                               .y = args->dbias,
+                                                               .offset = args->offset,
+                                                               .accumulate = args->accumulate}));
+    return TG_OK;
 }

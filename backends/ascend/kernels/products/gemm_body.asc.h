@@ -131,8 +131,3 @@ static inline __aicore__ void ASC_NAME(gemm_body)(ASC_PARAMS(GEMM))
     }
     gemm_end();
 }
-
-#undef ASC_BLOCK
-#undef ASC_FRACTAL
-#undef GEMM_STEP
-#undef GEMM_TURN

@@ -36,4 +36,29 @@ enum { GROUPED_COLUMNS = 256, GROUPED_BIAS = 4 * GROUPED_COLUMNS * GEMM_PACKETS 
     X(I64, packet)             \
     X(I64, band)
 
+/* c[e] [m, n] = left^T right over the rows of group e, whose matrices lie c_step elements apart;
+ * one of both operands may be taken by numbers, as above, the other is row by row. A group without
+ * rows gives zeros. add: to what c, f32, holds. */
+#define GROUPED_MATRICES(X)          \
+    X(MEMORY, left, ASC_T)           \
+    X(MEMORY, right, ASC_T)          \
+    X(MEMORY, c, void)               \
+    X(MEMORY, offset, int64_t)       \
+    X(MEMORY, left_gather, int64_t)  \
+    X(MEMORY, right_gather, int64_t) \
+    X(I64, top_k)                    \
+    X(I64, left_stride)              \
+    X(I64, right_stride)             \
+    X(I64, c_stride)                 \
+    X(I64, c_step)                   \
+    X(I64, c_type)                   \
+    X(I64, groups)                   \
+    X(I64, m)                        \
+    X(I64, n)                        \
+    X(I64, add)                      \
+    X(I64, tile_m)                   \
+    X(I64, tile_n)                   \
+    X(I64, packet)                   \
+    X(I64, band)
+
 #endif

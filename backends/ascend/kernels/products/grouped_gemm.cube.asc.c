@@ -88,5 +88,50 @@ static inline __aicore__ int64_t grouped_row(__gm__ int64_t *gather, int64_t j, 
     return row < 0 ? 0 : asc_min_of(row, rows - 1);
 }
 
-#define ASC_TEMPLATE "products/grouped_gemm.asc.h"
+/* Where a core is in the gradients of matrices: a tile of a group's matrix, whose terms are rows
+ * from `begin` on; k is counted in the group. empty: it has none, and the tile is zeros. */
+typedef struct grouped_terms {
+    gemm_place at;
+    int64_t begin;
+    int none, empty;
+} grouped_terms;
+
+static inline __aicore__ void grouped_terms_take(const grouped_cut *g, grouped_terms *p,
+                                                 int64_t unit, int64_t add)
+{
+    for (;; unit += asc_get_block_num()) {
+        p->none = unit >= g->of.units;
+        if (p->none)
+            return;
+        p->at = gemm_place_of(&g->of, unit, p->at.set);
+        p->begin = g->offset[p->at.product];
+        p->at.end = g->offset[p->at.product + 1] - p->begin;
+        p->empty = p->at.end <= 0;
+        if (p->empty)
+            p->at.end = g->step;
+        if (!p->empty || !add)
+            return;
+    }
+}
+
+static inline __aicore__ grouped_terms grouped_terms_first(const grouped_cut *g, int64_t add)
+{
+    grouped_terms p;
+    p.at.set = 0;
+    p.begin = 0;
+    p.empty = 0;
+    grouped_terms_take(g, &p, asc_get_block_idx(), add);
+    return p;
+}
+
+static inline __aicore__ void grouped_terms_go_on(const grouped_cut *g, grouped_terms *p,
+                                                  int64_t add)
+{
+    p->at.k += g->of.packet;
+    p->at.set = (p->at.set + 1) % GEMM_PACKETS;
+    if (p->at.k >= p->at.end)
+        grouped_terms_take(g, p, p->at.unit + asc_get_block_num(), add);
+}
+
+#define ASC_TEMPLATE "products/grouped_gemm_each.asc.h"
 #include "shared/asc_each_type.h"
