@@ -9,6 +9,8 @@ Tigon.
 import warnings
 from typing import Any, Dict, TypeVar
 
+from tigon.transformers._install import install, uninstall  # noqa: F401
+
 Model = TypeVar("Model")
 OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear")
 # config.model_type of the models that Tigon knows.
