@@ -7,13 +7,13 @@ Of that model alone, RMSNorm, rotary embeddings, attention, the feed-forward blo
 Tigon.
 """
 import warnings
+import weakref
 from typing import Any, Dict, TypeVar
 
 from tigon.transformers._install import install, uninstall  # noqa: F401
 
 Model = TypeVar("Model")
-OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear")
-# config.model_type of the models that Tigon knows.
+# config.model_type of models whose masks are causal, with a window or packed at most.
 MODEL_TYPES = (
     "gemma",
     "gemma2",
@@ -28,8 +28,7 @@ MODEL_TYPES = (
     "qwen3",
     "qwen3_moe",
 )
-
-
+OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear")
 def _of_transformers(model):
     """The model of transformers that this one is, or that PEFT has put adapters into."""
     from transformers import PreTrainedModel
@@ -41,41 +40,54 @@ def _of_transformers(model):
             f"apply_to() takes a model of transformers, or PEFT's around one, found {type(model).__name__}: call it before the model is "
             "wrapped by DistributedDataParallel, torch.compile or the like"
         )
-    if model.config.model_type not in MODEL_TYPES:
-        raise ValueError(f"no model of type {model.config.model_type!r}, expected one of {', '.join(MODEL_TYPES)}")
     return model
+
+
+def _head(base):
+    """The last layer, whose product is the loss's or transformers' own."""
+    try:
+        return base.get_output_embeddings()
+    except (AttributeError, NotImplementedError):
+        return None
 
 
 def _patch_modules(base, options):
     """Patches what the options name; the rest gets its own forward again. Returns names of what could not be."""
     from tigon.transformers import _models
-    from tigon.transformers._classes import put
+    from tigon.transformers._classes import Part, put
     from tigon.transformers._plain import original
 
-    head, kept, known = getattr(base, "lm_head", None), [], 0
+    head, kept, known = _head(base), [], 0
     for name, module in base.named_modules():
-        cls = original(type(module))
-        kind = _models.kind_of(cls)
-        if kind is None or (kind[0] == "linear" and (module is head or module.bias is not None)):
+        part = _models.find(module)
+        if not isinstance(part, Part) or (part.option == "linear" and (module is head or module.bias is not None)):
             continue
-        known += kind[0] != "linear"
-        if options[kind[0]] and _models.is_as_made(module):
-            put(module, _models.patch_of(cls))
+        known += part.option != "linear"
+        if options[part.option] and _models.is_as_made(module):
+            put(module, _models.patch_of(module, part))
         else:
-            put(module, cls)
-            kept += [name or type(module).__name__] * options[kind[0]]
+            put(module, original(type(module)))
+            kept += [name or type(module).__name__] * options[part.option]
     if not known:
-        raise ValueError(f"nothing in {type(base).__name__} is from transformers' own code for models of type {base.config.model_type!r}")
+        raise ValueError(f"nothing in {type(base).__name__} computes what Tigon has, among its norms, rotations, feed-forward blocks and heads")
     return kept
+
+
+_before = weakref.WeakKeyDictionary()  # a model: its attention before it was Tigon's
 
 
 def _use_attention(model, use):
     """Another implementation than PyTorch's was asked for by name, and stays."""
-    current = model.config._attn_implementation
-    if use and current in ("sdpa", "eager") and not model.config.output_attentions:
-        model.set_attn_implementation("tigon")
+    config = model.config.get_text_config()
+    current = config._attn_implementation
+    if use and current in ("sdpa", "eager") and not config.output_attentions:
+        try:
+            model.set_attn_implementation("tigon")
+        except ValueError:  # a model whose attention is no implementation of transformers
+            return
+        _before[model] = current
     elif not use and current == "tigon":
-        model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
+        model.set_attn_implementation(_before.pop(model, "sdpa" if model._supports_sdpa else "eager"))
 
 
 def apply_to(
@@ -100,6 +112,14 @@ def apply_to(
     return model
 
 
+def undo(model: Model) -> Model:
+    """Every module is of its own class again, and attention is what it was before apply_to(). Returns the model."""
+    base = _of_transformers(model)
+    _patch_modules(base, dict.fromkeys(OPTIONS, False))
+    _use_attention(base, False)
+    return model
+
+
 def register() -> None:
     """Makes "tigon" a name of transformers' implementations: attn_implementation="tigon" and, since transformers 5,
     experts_implementation="tigon", for models that no apply_to() was called for."""
@@ -121,10 +141,11 @@ class AutoTigonModelForCausalLM:
     def _make(cls, maker, args, kwargs):
         options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
         model = maker(*args, **kwargs)
-        if model.config.model_type not in MODEL_TYPES:
-            warnings.warn(f"models of type {model.config.model_type!r} do not run on Tigon; this one is as transformers made it")
+        try:
+            return apply_to(model, **options)
+        except ValueError as error:
+            warnings.warn(f"{error}; this model is as transformers made it")
             return model
-        return apply_to(model, **options)
 
     @classmethod
     def from_pretrained(cls, *args, **kwargs):

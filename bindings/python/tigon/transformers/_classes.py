@@ -2,15 +2,27 @@
 
 The subclass has the name of the class, and its forward the signature of the one in whose place it stands. Whatever PyTorch and others ask of
 a class, or put around the forward of a module, finds what it looks for: hooks, replicas, tracers, compilers, copies. A pickled module
-names its original class, and gets its patch again as it is loaded.
+names its original class and its part, and gets its patch again as it is loaded.
 """
 import functools
 import inspect
 import types
+from typing import NamedTuple
 
 from tigon.transformers._plain import originals
 
-_patches = {}  # a class: its patch
+
+class Part(NamedTuple):
+    """What a class is to Tigon: which option of apply_to() it belongs to, who makes its forward, and with which settings."""
+
+    option: str
+    make: str
+    settings: tuple = ()
+
+
+makers = {}  # a name: make(cls, settings) returns the forward
+parts = {}  # a class of a patch: its part
+_patches = {}  # (a class, a part): its patch
 
 
 def replacing(forward, compute):
@@ -26,30 +38,31 @@ def replacing(forward, compute):
     return replaced
 
 
-def patch(cls, make_forward):
-    """The subclass of cls whose forward is make_forward(cls)."""
-    if cls not in _patches:
-        _patches[cls] = _subclass(cls, make_forward(cls))
-        originals[_patches[cls]] = cls
-    return _patches[cls]
+def patch(cls, part):
+    """The subclass of cls whose forward is that of this part."""
+    if (cls, part) not in _patches:
+        subclass = _subclass(cls, part, makers[part.make](cls, part.settings))
+        _patches[cls, part] = subclass
+        originals[subclass], parts[subclass] = cls, part
+    return _patches[cls, part]
 
 
-def _subclass(cls, forward):
+def _subclass(cls, part, forward):
     def reduce_ex(self, protocol):
         reduced = super(subclass, self).__reduce_ex__(max(protocol, 2))
         # A class that something else made of this one is its own business.
-        return (_again, (cls,), *reduced[2:]) if type(self) is subclass else reduced
+        return (_again, (cls, *part), *reduced[2:]) if type(self) is subclass else reduced
 
     names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
     subclass = type(cls)(cls.__name__, (cls,), {**names, "forward": forward, "__reduce_ex__": reduce_ex})
     return subclass
 
 
-def _again(cls):
+def _again(cls, option, make, settings):
     """An instance, without attributes yet, of the patch of cls."""
-    from tigon.transformers import _models
+    from tigon.transformers import _models  # noqa: F401 - who makes forwards
 
-    subclass = _models.patch_of(cls)
+    subclass = patch(cls, Part(option, make, settings))
     return subclass.__new__(subclass)
 
 

@@ -1,10 +1,15 @@
 """Experts of mixtures in Hugging Face's models, on fused_moe: what transformers calls experts_implementation="tigon", and what apply_to() puts
 into experts. What differs from gated experts whose matrices are plain tensors runs as transformers has it, and words say why."""
+import functools
+import types
+
 import torch
 from transformers.activations import ACT2CLS
 
 import tigon.torch
-from tigon.transformers._plain import autocast_type, is_untouched, takes
+from tigon.transformers import _probe
+from tigon.transformers._classes import Part, makers, replacing
+from tigon.transformers._plain import autocast_type, is_untouched, original, takes
 
 try:
     from transformers.integrations import moe
@@ -19,21 +24,52 @@ ACTIVATIONS = {
     ACT2CLS["gelu_pytorch_tanh"]: "geglu",
     ACT2CLS["gelu_new"]: "geglu",
 }
-GPT_OSS = "transformers.models.gpt_oss.modeling_gpt_oss"
+
+
+def _activation_of(experts):
+    act_fn = getattr(experts, "act_fn", None)
+    return ACTIVATIONS.get(type(act_fn)) if act_fn is not None and is_untouched(act_fn) else None
+
+
+# Options of fused_moe that an _apply_gate of a class's own could be: names of attributes, and the rest.
+GATES = (
+    ({"limit": "limit", "alpha": "alpha"}, {"up_offset": 1.0}),  # GPT-OSS
+    ({"limit": "limit"}, {}),  # DeepSeek-V4
+)
+
+
+def _options(experts, gate):
+    names, rest = gate
+    return {**{option: getattr(experts, name) for option, name in names.items()}, **rest}
+
+
+@functools.lru_cache(maxsize=None)
+def _own_gate(cls, interleaved):
+    """Which of GATES the _apply_gate of a class is, found by running it; None where it is none of them."""
+    experts = types.SimpleNamespace(limit=0.75, alpha=1.5, act_fn=torch.nn.SiLU())
+    gate_up = 2 * _probe.random(4, 12)
+    expected = _probe.run(cls._apply_gate, experts, gate_up)
+    halves = (gate_up[:, ::2], gate_up[:, 1::2]) if interleaved else gate_up.chunk(2, dim=-1)
+    for gate in GATES:
+        found = _probe.run(tigon.torch.swiglu, *(h.contiguous() for h in halves), **_options(experts, gate))
+        if expected is not None and _probe.agree(found, expected):
+            return gate
+    return None
 
 
 def _gate_of(experts):
     """The options of fused_moe that are these experts' gate, or why there are none."""
-    gate = getattr(type(experts), "_apply_gate", None)
+    cls = original(type(experts))
+    gate = getattr(cls, "_apply_gate", None)
     default = getattr(moe, "_default_apply_gate", None)
     if "_apply_gate" in vars(experts) or gate not in (None, default):
-        if gate is None or gate.__module__ != GPT_OSS or "_apply_gate" in vars(experts):
+        own = None if "_apply_gate" in vars(experts) else _own_gate(cls, not getattr(experts, "is_concatenated", True))
+        if own is None or (hasattr(experts, "act_fn") and _activation_of(experts) != "swiglu"):
             return None, "they have an _apply_gate of their own"
-        return {"limit": experts.limit, "alpha": experts.alpha, "up_offset": 1.0}, None
-    act_fn = getattr(experts, "act_fn", None)
-    activation = ACTIVATIONS.get(type(act_fn))
-    if activation is None or not is_untouched(act_fn):
-        return None, f"their activation is {type(act_fn).__name__}"
+        return _options(experts, own), None
+    activation = _activation_of(experts)
+    if activation is None:
+        return None, f"their activation is {type(getattr(experts, 'act_fn', None)).__name__}"
     return {"activation": activation}, None
 
 
@@ -85,3 +121,13 @@ def forward(experts, hidden_states, top_k_index, top_k_weights, *args, **kwargs)
 def register():
     if moe is not None:
         moe.ALL_EXPERTS_FUNCTIONS.register("tigon", forward)
+
+
+def recognise(module):
+    """The part that experts are, None for what are none."""
+    if hasattr(type(module), "_apply_gate") and hasattr(module, "config") and "gate_up_proj" in module._parameters:
+        return Part("mlp", "experts")
+    return None
+
+
+makers.update(experts=lambda cls, settings: replacing(cls.forward, compute))

@@ -1,9 +1,8 @@
-"""What modules of Hugging Face's models compute, on Tigon: forwards in the place of a class's own.
+"""Feed-forward blocks and products of Hugging Face's models on Tigon: forwards in the place of a class's own.
 
 They return None for what is not Tigon's, and the class's own forward runs (_classes.replacing).
 """
-import functools
-import inspect
+from typing import NamedTuple, Optional
 
 import torch
 from torch import nn
@@ -12,64 +11,13 @@ import tigon.torch
 from tigon._once import differentiable_once
 from tigon.torch._table import FAMILIES
 from tigon.transformers import _experts
-from tigon.transformers._classes import replacing
-from tigon.transformers._plain import autocast_type, is_untouched, original, promoted, reads, takes
+from tigon.transformers._classes import makers, replacing
+from tigon.transformers._plain import autocast_type, is_untouched, promoted, reads, takes
 
 # Calls of these are single nodes for torch.fx.
-rms_norm, swiglu, geglu = tigon.torch.rms_norm, tigon.torch.swiglu, tigon.torch.geglu
-for _name in ("rms_norm", "swiglu", "geglu"):
+swiglu, geglu, relu_squared = tigon.torch.swiglu, tigon.torch.geglu, tigon.torch.relu_squared
+for _name in ("swiglu", "geglu", "relu_squared"):
     torch.fx.wrap(_name)
-
-
-class Norm:
-    """RMSNorm: Llama's, GPT-OSS's, or with an offset of 1 Gemma's."""
-
-    def __init__(self, casting_mode, offset=0.0):
-        self.options = {"casting_mode": casting_mode, "offset": offset}
-        self.classes = set()  # those whose instances compute this
-
-    def _options(self, module):
-        return {"eps": module.variance_epsilon if hasattr(module, "variance_epsilon") else module.eps, **self.options}
-
-    def forward(self, cls):
-        self.classes.add(cls)
-
-        def compute(module, x):
-            weight = module.weight  # once: it may be computed
-            if not takes(x, weight):
-                return None
-            if self.options["casting_mode"] != "gemma":  # which gives the type of x
-                x, _ = promoted(x, weight)
-            return rms_norm(x, weight, **self._options(module))
-
-        return replacing(cls.forward, compute)
-
-    def of_layer(self, cls):
-        """The forward of a layer of attention and a feed-forward block, where the norm between them adds what comes before it."""
-        signature = inspect.signature(cls.forward)
-
-        @functools.wraps(cls.forward)
-        def forward(layer, *args, **kwargs):
-            given = signature.bind(layer, *args, **kwargs)
-            given.apply_defaults()
-            _, (_, hidden_states), *arguments = given.arguments.items()
-            arguments = dict(arguments)
-            arguments.update(arguments.pop("kwargs", {}))
-            attended, _ = layer.self_attn(hidden_states=layer.input_layernorm(hidden_states), **arguments)
-            norm = layer.post_attention_layernorm
-            if not self._adds(norm, hidden_states, attended):
-                hidden_states = hidden_states + attended
-                return hidden_states + layer.mlp(norm(hidden_states))
-            attended, hidden_states = promoted(attended, hidden_states)
-            normed, hidden_states = tigon.torch.fused_add_rms_norm(attended, hidden_states, norm.weight, **self._options(norm))
-            return hidden_states + layer.mlp(normed)
-
-        return forward
-
-    def _adds(self, norm, *summands):
-        """Can the sum be computed with its norm, and have they the types that they have apart?"""
-        cls = original(type(norm))
-        return cls in self.classes and reads(norm, cls, *summands) and norm.weight.dtype in {x.dtype for x in summands}
 
 
 def _torch_product(a, b, trans_a=False, trans_b=False):
@@ -158,6 +106,7 @@ class Activation:
 
 
 SWIGLU, GEGLU, EXACT_GEGLU = Activation("swiglu"), Activation("geglu"), Activation("geglu", exact=True)
+SILU = tuple(cls for cls, name in _experts.ACTIVATIONS.items() if name == "swiglu")
 # Classes of activations of transformers.
 ACTIVATIONS = {cls: {"swiglu": SWIGLU, "geglu": GEGLU, "geglu_exact": EXACT_GEGLU}[name] for cls, name in _experts.ACTIVATIONS.items()}
 
@@ -198,7 +147,7 @@ def _projections(x, first, second):
     return first(x), second(x)
 
 
-def linear(cls):
+def linear(cls, settings):
     """Of an nn.Linear without bias."""
 
     def compute(self, x):
@@ -210,23 +159,50 @@ def linear(cls):
     return replacing(cls.forward, compute)
 
 
-def gated_mlp(cls):
-    def compute(self, x):
-        return _down(self.down_proj, self.act_fn, *_projections(x, self.gate_proj, self.up_proj))
-
-    return replacing(cls.forward, compute)
+def squared(cls, settings):
+    """Of an activation, relu(x)^2."""
+    return replacing(cls.forward, lambda self, x: relu_squared(x) if takes(x) else None)
 
 
-def packed_mlp(cls):
-    """Phi-3's, whose gate and up come from one projection."""
+class Mlp(NamedTuple):
+    """What a class of gated feed-forward blocks computes, by the names of its modules: down(act(gate(x)) * up(x))."""
 
-    def compute(self, hidden_states):
-        gate, up = self.gate_up_proj(hidden_states).chunk(2, dim=-1)
-        return _down(self.down_proj, self.activation_fn, gate, up)
+    gate: str
+    up: Optional[str]  # None: gate(x) has both, one half behind the other
+    down: str
+    act: str
+    gate_factor: Optional[str] = None  # names of factors of gate(x) and of the result
+    down_factor: Optional[str] = None
+    limit: Optional[str] = None  # of gate(x) from above and of up(x) on both sides
+    zeros: tuple = ()  # names of numbers that must be 0, such as dropout
 
-    return replacing(cls.forward, compute)
+    def __call__(self, module, x):
+        """The result; None where it is not Tigon's."""
+        if any(getattr(module, name) for name in self.zeros):
+            return None
+        act, down = getattr(module, self.act), getattr(module, self.down)
+        if self.up is None:
+            gate, up = getattr(module, self.gate)(x).chunk(2, dim=-1)
+        else:
+            gate, up = _projections(x, getattr(module, self.gate), getattr(module, self.up))
+        y = self._down(module, down, act, gate, up)
+        return y if self.down_factor is None else y * getattr(module, self.down_factor)
+
+    def _down(self, module, down, act, gate, up):
+        factor = 1.0 if self.gate_factor is None else getattr(module, self.gate_factor)
+        limit = None if self.limit is None else getattr(module, self.limit)
+        if factor == 1.0 and limit is None:
+            return _down(down, act, gate, up)
+        if isinstance(act, SILU) and is_untouched(act) and takes(gate, up):
+            return down(swiglu(*promoted(gate, up), gate_multiplier=factor, limit=limit))
+        if limit is not None:
+            gate, up = gate.clamp(max=limit), up.clamp(min=-limit, max=limit)
+        return down(act(gate * factor) * up)
 
 
-def experts(cls):
-    """Of all experts of a layer."""
-    return replacing(cls.forward, _experts.compute)
+def gated_mlp(cls, settings):
+    mlp = Mlp(*settings)
+    return replacing(cls.forward, lambda self, x: mlp(self, x))
+
+
+makers.update(linear=linear, squared=squared, mlp=gated_mlp)

@@ -9,6 +9,7 @@ from transformers.loss.loss_utils import ForCausalLMLoss
 from transformers.modeling_outputs import CausalLMOutputWithPast, MoeCausalLMOutputWithPast
 
 import tigon.torch
+from tigon.transformers._classes import Part, makers
 from tigon.transformers._plain import reads, takes
 
 try:
@@ -54,7 +55,24 @@ def _is_fused(model, arguments):
     return head.bias is None or takes(head.bias, head.weight)
 
 
-def causal_lm(cls):
+# Names by which a forward scales its logits.
+SCALES = {"logits_scaling", "logit_scale", "lm_head_multiplier"}
+
+
+def recognise(module):
+    """The part that a model with a head is, words where its loss is not Tigon's, None where it has none."""
+    forward = inspect.unwrap(type(module).forward)
+    names = set(forward.__code__.co_names) if hasattr(forward, "__code__") else set()
+    if not {"loss_function"} <= names:
+        return None
+    if not type(module).__name__.endswith("ForCausalLM") or not {"lm_head", "model"} <= names:
+        return "its loss is not that of a causal language model"
+    if names & SCALES:
+        return "its logits are scaled"
+    return Part("fused_linear_cross_entropy", "causal_lm")
+
+
+def causal_lm(cls, settings=()):
     original = cls.forward
     signature = inspect.signature(original)
     capped = "final_logit_softcapping" in inspect.unwrap(original).__code__.co_names
@@ -92,3 +110,6 @@ def _balance(model, outputs, attention_mask):
     """The loss that spreads tokens over experts, of the model's own module."""
     of_module = inspect.getmodule(type(model)).load_balancing_loss_func
     return of_module(outputs.router_logits, model.num_experts, model.num_experts_per_tok, attention_mask)
+
+
+makers.update(causal_lm=causal_lm)
