@@ -76,7 +76,7 @@ def test_an_implementation_of_transformers(model_type, calls):
     ours.set_experts_implementation("tigon")
     same(logits_and_gradients(ours), logits_and_gradients(plain))
     assert calls and all(calls)
-    assert set(words for name, words in tigon.transformers.status(ours).items() if name.endswith("experts")) == {"tigon"}
+    assert set(words for name, words in tigon.transformers.status(ours).items() if name.endswith(".experts")) == {"tigon"}
 
 
 @pytest.mark.parametrize("model_type", [m for m in MODELS if m in tigon.transformers.MODEL_TYPES])

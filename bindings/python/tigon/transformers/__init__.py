@@ -80,7 +80,8 @@ def _use_attention(model, use):
     """Another implementation than PyTorch's was asked for by name, and stays."""
     config = model.config.get_text_config()
     current = config._attn_implementation
-    if use and current in ("sdpa", "eager") and not config.output_attentions:
+    own = not model._supports_sdpa and config.model_type not in MODEL_TYPES  # its masks may be its own, too
+    if use and current in ("sdpa", "eager") and not config.output_attentions and not own:
         try:
             model.set_attn_implementation("tigon")
         except ValueError:  # a model whose attention is no implementation of transformers

@@ -125,7 +125,7 @@ def register():
 
 def recognise(module):
     """The part that experts are, None for what are none."""
-    if hasattr(type(module), "_apply_gate") and hasattr(module, "config") and "gate_up_proj" in module._parameters:
+    if hasattr(type(module), "_apply_gate") and hasattr(module, "config"):
         return Part("mlp", "experts")
     return None
 

@@ -18,8 +18,9 @@ _known = {}  # what a class of modules is, with such parameters and modules in i
 
 
 def _key(module):
-    children = tuple((name, type(m)) for name, m in module._modules.items())
-    return type(module), tuple(name for name, p in module._parameters.items() if p is not None), children
+    children = tuple((name, original(type(m))) for name, m in module._modules.items())
+    settings = tuple((name, value) for name, value in vars(module).items() if type(value) in (bool, str) and name != "training")
+    return type(module), tuple(name for name, p in module._parameters.items() if p is not None), children, settings
 
 
 def _recognise(module):
@@ -40,11 +41,18 @@ def find(module):
     if cls is nn.Linear:
         return Part("linear", "linear")
     if torch.nn.utils.parametrize.is_parametrized(module):
-        return None
+        return _experts.recognise(module) or _of_parametrised(module)
     key = _key(module)
     if key not in _known:
         _known[key] = _recognise(module)
     return _known[key]
+
+
+def _of_parametrised(module):
+    """Words where a module has parameters that are computed, and its class would be Tigon's without."""
+    bases = type(module).__bases__
+    same = any(key[0] in bases and isinstance(found, Part) for key, found in _known.items())
+    return "a parametrisation computes its parameters" if same else None
 
 
 def patch_of(module, part):
@@ -82,6 +90,8 @@ def status_of(model):
 
 
 def is_as_made(module):
-    """May the class of this module change? Not where a forward of its own would run anyway."""
+    """May the class of this module change? Not where a parametrisation made one, or where a forward of its own would run anyway."""
+    if torch.nn.utils.parametrize.is_parametrized(module):
+        return False
     own = module.__dict__.get("_old_forward", module.__dict__.get("forward"))
     return own is None or getattr(own, "__func__", None) is type(module).forward

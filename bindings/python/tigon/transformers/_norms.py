@@ -38,7 +38,7 @@ class Norm(NamedTuple):
         """The norm of x; None where that is not Tigon's."""
         weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)  # once: they may be computed
         known = [t for t in (x, weight, bias, gate) if t is not None]
-        if not takes(*known) or self.gated != (gate is not None) or any(t is not None and t.dim() != 1 for t in (weight, bias)):
+        if not takes(*known) or self.gated != (gate is not None) or any(isinstance(t, torch.Tensor) and t.dim() != 1 for t in (weight, bias)):
             return None
         eps = getattr(module, self.eps)
         if self.operator == "layer_norm":
@@ -120,14 +120,17 @@ class Layer(NamedTuple):
     norms: tuple  # before attention, before the feed-forward block, and of what these give
     factor: Optional[str]  # the name of a
     of_tuple: bool  # does the feed-forward block return more than what is added?
+    dropouts: tuple = ()  # names of modules that do nothing
+    unused: tuple = ()  # names of the layer's arguments that its attention is not given
 
     def __call__(self, layer, hidden, arguments, add):
         before, between, *after = (getattr(layer, name) for name in self.norms)
+        arguments = {name: value for name, value in arguments.items() if name not in self.unused}
         attended = getattr(layer, self.attention)(hidden_states=before(hidden), **arguments)[0]
         normed, hidden = add(between, self._scaled(layer, after[0](attended) if after else attended), hidden)
         y = getattr(layer, self.mlp)(normed)
         y = y[0] if self.of_tuple else y
-        return hidden + self._scaled(layer, after[1](y) if after else y)
+        return hidden + self._scaled(layer, after[1](y) if after else y).view(hidden.shape)  # Llama 4's has lost the batch
 
     def _scaled(self, layer, x):
         return x if self.factor is None else x * getattr(layer, self.factor)
@@ -162,7 +165,7 @@ class _Stub(nn.Module):
         self.factor, self.more, self.calls = factor, more, []
 
     def forward(self, *args, **kwargs):
-        self.calls.append((len(args), sorted(kwargs)))
+        self.calls.append((len(args), {name: value for name, value in kwargs.items() if name != "hidden_states"}))
         x = args[0] if args else kwargs["hidden_states"]
         y = torch.tanh(x * self.factor) + self.factor
         return y if self.more is None else (y, self.more)
@@ -173,7 +176,8 @@ def recognise_layer(module):
     children = dict(module._modules)
     attention = [n for n in children if n in ("self_attn", "attention", "attn")]
     mlp = [n for n in children if n in ("mlp", "feed_forward", "block_sparse_moe")]
-    norms = [n for n in children if n not in attention + mlp]
+    dropouts = [n for n, m in children.items() if type(m) is nn.Dropout]
+    norms = [n for n in children if n not in attention + mlp + dropouts]
     if len(attention) != 1 or len(mlp) != 1 or len(norms) not in (2, 4) or module._parameters or module._buffers:
         return None
     if any(getattr(children[n], "weight", None) is None or children[n]._modules for n in norms):
@@ -181,29 +185,43 @@ def recognise_layer(module):
     if any("drop" in n and v for n, v in vars(module).items()) or "hidden_states" not in inspect.signature(type(module).forward).parameters:
         return None
     factors = [None] + [n for n, v in vars(module).items() if type(v) in (float, int) and n.endswith("multiplier")]
-    shapes = itertools.product(itertools.permutations(norms), factors, (False, True))
-    for order, factor, of_tuple in shapes:
-        layer = Layer(attention[0], mlp[0], order, factor, of_tuple)
-        if _is_layer(module, layer):
-            return Part("rms_norm", "layer", tuple(layer))
+    for order, factor, of_tuple in itertools.product(itertools.permutations(norms), factors, (False, True)):
+        layer = Layer(attention[0], mlp[0], order, factor, of_tuple, tuple(dropouts))
+        if _is_rms(children[order[1]]):
+            layer = _confirmed(module, layer)
+            if layer is not None:
+                return Part("rms_norm", "layer", tuple(layer))
     return None
 
 
-def _is_layer(module, layer):
-    results, calls = [], []
-    x = _probe.random(2, 3, WIDTH)
-    names = list(inspect.signature(type(module).forward).parameters)[2:]
-    for forward in (type(module).forward, _forward_of(type(module).forward, layer)):
-        stubs = {n: _Stub(0.3 + 0.2 * i) for i, n in enumerate(sorted(layer.norms))}
-        stubs[layer.attention] = _Stub(0.7, more=None if layer.attention is None else ())
-        stubs[layer.mlp] = _Stub(1.3, more=() if layer.of_tuple else None)
-        copy = _probe.twin(module, modules=stubs, training=False)
-        if layer.factor is not None:
-            setattr(copy, layer.factor, 0.6)
-        given = {n: None for n in names if n not in ("kwargs", "args")}
-        results.append(_probe.run(forward, copy, x, **given))
-        calls.append(stubs[layer.attention].calls)
-    return calls[0] == calls[1] and len(calls[0]) == 1 and _probe.agree(results[1], results[0])
+def _is_rms(module):
+    part = parts.get(type(module)) or recognise(module)
+    return isinstance(part, Part) and part.make == "norm" and Norm(*part.settings).operator == "rms_norm"
+
+
+def _tried(module, forward, layer, arguments):
+    """What a layer computes with stubs in it, and what its attention was called with."""
+    stubs = {n: _Stub(0.3 + 0.2 * i) for i, n in enumerate(sorted(layer.norms))}
+    stubs.update({n: nn.Identity() for n in layer.dropouts})
+    stubs[layer.attention] = _Stub(0.7, more=())
+    stubs[layer.mlp] = _Stub(1.3, more=() if layer.of_tuple else None)
+    copy = _probe.twin(module, modules=stubs)
+    if layer.factor is not None:
+        setattr(copy, layer.factor, 0.6)
+    return _probe.run(forward, copy, _probe.random(2, 3, WIDTH), **arguments), stubs[layer.attention].calls
+
+
+def _confirmed(module, layer):
+    """The layer, with what its attention is not given, if the module computes that, else None."""
+    forward = type(module).forward
+    names = [n for n in list(inspect.signature(forward).parameters)[2:] if n not in ("kwargs", "args")]
+    arguments = {name: object() for name in names}
+    expected, calls = _tried(module, forward, layer, arguments)
+    if expected is None or len(calls) != 1:
+        return None
+    layer = layer._replace(unused=tuple(name for name in names if name not in calls[0][1]))
+    found, same_calls = _tried(module, _forward_of(forward, layer), layer, arguments)
+    return layer if same_calls == calls and _probe.agree(found, expected) else None
 
 
 def _forward_of(forward, layer):
@@ -211,6 +229,8 @@ def _forward_of(forward, layer):
 
     @functools.wraps(forward)
     def replaced(self, *args, **kwargs):
+        if any(getattr(getattr(self, name), "p", 0) for name in layer.dropouts):
+            return forward(self, *args, **kwargs)
         given = signature.bind(self, *args, **kwargs)
         given.apply_defaults()
         _, (_, hidden_states), *arguments = given.arguments.items()
