@@ -11,6 +11,7 @@ import weakref
 from typing import Any, Dict, TypeVar
 
 from tigon.transformers._install import install, uninstall  # noqa: F401
+from tigon.transformers._profile import profile  # noqa: F401
 
 Model = TypeVar("Model")
 # config.model_type of models whose masks are causal, with a window or packed at most.
