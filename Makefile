@@ -28,6 +28,12 @@ wheel:
 	@sh scripts/setup.sh python
 	@sh scripts/wheel.sh
 
+# A folder in the layout of Hugging Face's `kernels`, build/hub-kernel/tigon, for the CPU, and with
+# CUDA=1 for NVIDIA GPUs as well. oneDNN is built as a static library first, once.
+hub-kernel:
+	@sh scripts/setup.sh python
+	@sh scripts/hub_kernel.sh
+
 # Train a small Llama on this repository's own text, fused and unfused, side by side. Where an
 # NVIDIA GPU is, its backend is built as well.
 demo: setup
@@ -146,4 +152,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup cuda cuda-sanitizer wheel demo test test-long test-all test-cuda sweep test-levels test-aarch64 test-clang test-convergence soak mutants test-hf test-liger coverage bench bench-peers check lint format install clean
+.PHONY: all setup cuda cuda-sanitizer wheel hub-kernel demo test test-long test-all test-cuda sweep test-levels test-aarch64 test-clang test-convergence soak mutants test-hf test-liger coverage bench bench-peers check lint format install clean
