@@ -16,27 +16,15 @@ static int64_t *numbers(eager *e, const tg_tensor *t, int64_t n)
     return t ? tg_data(t) : eager_new(e, TG_F32, 1, 2 * n + 2).data;
 }
 
-static void order(const tg_fused_moe_forward_args *args, const routing *to)
+static void order(eager *e, const tg_fused_moe_forward_args *args, const routing *to)
 {
-    const int64_t *index = tg_data(args->index), experts = args->down->shape[0];
-    const int64_t slots = tg_numel(args->index);
-    int64_t at = 0;
-    for (int64_t i = 0; i < slots; i++)
-        to->place[i] = -1;
-    for (int64_t e = 0; e < experts; e++) {
-        to->offset[e] = at;
-        for (int64_t i = 0; i < slots; i++)
-            if (index[i] == e && (!args->capacity || at < to->offset[e] + args->capacity)) {
-                to->slot[at] = i;
-                to->place[i] = at++;
-            }
-    }
-    to->offset[experts] = at;
-    for (int64_t i = 0; i < slots; i++)
-        if (to->place[i] < 0) {
-            to->slot[at] = i;
-            to->place[i] = at++;
-        }
+    const int64_t slots = tg_numel(args->index), boundaries = args->down->shape[0] + 1;
+    tg_tensor slot = tg_tensor_of(to->slot, TG_I64, 1, &slots);
+    tg_tensor offset = tg_tensor_of(to->offset, TG_I64, 1, &boundaries);
+    tg_tensor place = tg_tensor_of(to->place, TG_I64, 2, args->index->shape);
+    e->status =
+        CALL(e->ctx, moe_route, .index = args->index, .slot = &slot, .offset = &offset,
+             .place = &place, .experts = boundaries - 1, .capacity = TG_VALUE(args->capacity));
 }
 
 /* ---- the gate, of the operators swiglu and geglu ---- */
@@ -179,7 +167,9 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_moe_forward_args *args)
     const mat sum = eager_new(&e, tg_type_of(args->y), args->y->shape[0], args->y->shape[1]);
     if (e.status)
         return eager_end(&e);
-    order(args, &r);
+    order(&e, args, &r);
+    if (e.status)
+        return eager_end(&e);
     if (args->addend)
         eager_unary(&e, EAGER_COPY, sum, eager_rows(args->addend));
     else

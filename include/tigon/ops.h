@@ -188,8 +188,8 @@ TG_API tg_status tg_batched_gemm(tg_ctx *ctx, const tg_batched_gemm_args *args);
  *   c [M,N] T. Rows behind offset[E] belong to no group: they become 0, whatever a has there.
  *   top_k, gather: rows are taken from where they lie. With top_k from 1 on, row j of the product
  *   is row gather[j] / top_k of a, which has any number R of rows, [R,K]; gather [M] i64 or i32,
- *   from 0 to R top_k - 1. The result `slot` of moe_route is such a gather. 0: a has the rows
- *   itself.
+ *   of rows that belong to a group from 0 to R top_k - 1, of others anything. The result `slot` of
+ *   moe_route is such a gather. 0: a has the rows itself.
  * Saved for backward: a, b, offset, gather.
  * Errors: on the host, a boundary or an index that is out of range. In a device's memory, where
  * they are not read here, nothing is read or written out of range, and tg_sync() tells.
@@ -229,11 +229,9 @@ enum { TG_MOE_SWIGLU = 0, TG_MOE_GEGLU = 1, TG_MOE_GEGLU_EXACT = 2 };
  *     to T (Llama 4).
  *   capacity: the slots that an expert takes at most. Those that come behind, in the order of
  *     t K + k, count as slots without expert. 0: all.
- * Saved for backward, each NULL if it is not wanted: the routing, i64: slot, T K of any shape, the
- *   numbers t K + k ordered by expert and, within one, by number, those without expert at the end;
- *   offset [E+1], where each expert's begin, offset[E] the first without expert; place [T,K], where
- *   each number stands in slot. And pre [T,K,2*I] T, T K rows in the order of slot: G and U as
- *   gate_up's rows give them. Rows from offset[E] on become 0.
+ * Saved for backward, each NULL if it is not wanted: slot, T K of any shape, offset [E+1] and place
+ *   [T,K], i64, what moe_route makes of index and capacity. And pre [T,K,2*I] T, T K rows in the
+ *   order of slot: G and U as gate_up's rows give them. Rows from offset[E] on become 0.
  * Errors: on the host, an index out of range. In a device's memory nothing is read or written out
  *   of range, and tg_sync() tells.
  * Numerics: sums and activation are f32, of sums that have not been rounded; A is rounded to T,

@@ -25,6 +25,23 @@ static inline tg_status grouped_check_offset(const char *op, const tg_tensor *of
     return TG_OK;
 }
 
+/* Numbers of the rows that belong to a group, from 0 to `count`; what stands behind offset's last
+ * boundary is not read. offset: a valid one; numbers: compact. */
+static inline tg_status grouped_check_numbers(const char *op, const char *name,
+                                              const tg_tensor *numbers, const tg_tensor *offset,
+                                              int64_t count)
+{
+    if (offset->device.device_type != TG_DEVICE_CPU)
+        return TG_OK;
+    const int64_t last = (offset->shape[0] - 1) * tg_stride(offset, 0);
+    int64_t used = (int64_t)tg_get(tg_data(offset), tg_type_of(offset), last);
+    tg_tensor those = *numbers;
+    those.ndim = 1;
+    those.shape = &used;
+    those.strides = NULL;
+    return tg_expect_indices(op, name, &those, count, NULL);
+}
+
 /* The matrices of all groups: [E, rows, columns], rows of one stride. */
 typedef struct grouped_matrices {
     char *data;

@@ -21,6 +21,7 @@
 
 #define grouped_reserve TG_AT_LEVEL(grouped_reserve)
 #define grouped_run TG_AT_LEVEL(grouped_run)
+#define grouped_write TG_AT_LEVEL(grouped_write)
 #define grouped_floats TG_AT_LEVEL(grouped_floats)
 #define grouped_sum_rows TG_AT_LEVEL(grouped_sum_rows)
 #define grouped_clear TG_AT_LEVEL(grouped_clear)
@@ -120,28 +121,23 @@ void grouped_clear(tg_ctx *ctx, const tg_tensor *t, int64_t first);
 
 /* ---- what tasks write ---- */
 
-/* A row of results; bias: f32, or NULL. */
-SIMD_INLINE void grouped_write_row(el e, char *to, const float *sums, const float *bias, int64_t n)
+/* Rows of results, in memory of a tensor or of the workspace. */
+typedef struct grouped_output {
+    char *data;
+    el type;
+    int64_t stride;
+    int64_t matrix_rows; /* of a group's matrix; 0: rows are those of all groups */
+    const float *bias;   /* [groups, columns], added to the sums; or NULL */
+    int64_t accumulate;  /* sums are added to what is there, and no bias */
+} grouped_output;
+
+static inline grouped_output grouped_output_of(const tg_tensor *t)
 {
-    int64_t i = 0;
-    for (; i + VL <= n; i += VL) {
-        const vf x = v_load(EL_F32, sums, i);
-        v_store(e, to, i, bias ? x + v_load(EL_F32, bias, i) : x);
-    }
-    if (i < n) {
-        const vf x = v_load_n(EL_F32, sums, i, n - i, 0.0f);
-        v_store_n(e, to, i, n - i, bias ? x + v_load_n(EL_F32, bias, i, n - i, 0.0f) : x);
-    }
+    const tg_rows rows = tg_rows_of(t);
+    return (grouped_output){.data = rows.data, .type = (el)tg_el(rows.type), .stride = rows.stride};
 }
 
-/* The same, added to what is there. */
-SIMD_INLINE void grouped_add_row(el e, char *to, const float *sums, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += VL) {
-        const int64_t part = n - i < VL ? n - i : VL;
-        const vf x = v_load_n(EL_F32, sums, i, part, 0.0f) + v_load_n(e, to, i, part, 0.0f);
-        v_store_n(e, to, i, part, x);
-    }
-}
+/* A product's `write` whose `arg` is a grouped_output. */
+void grouped_write(const grouped_product *p, const grouped_block *b);
 
 #endif

@@ -26,6 +26,54 @@ tg_status grouped_floats(tg_ctx *ctx, const tg_tensor *t, const float **floats)
     return TG_OK;
 }
 
+/* ---- what tasks write ---- */
+
+SIMD_INLINE void write_row(el e, char *to, const float *sums, const float *bias, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL) {
+        const vf x = v_load(EL_F32, sums, i);
+        v_store(e, to, i, bias ? x + v_load(EL_F32, bias, i) : x);
+    }
+    if (i < n) {
+        const vf x = v_load_n(EL_F32, sums, i, n - i, 0.0f);
+        v_store_n(e, to, i, n - i, bias ? x + v_load_n(EL_F32, bias, i, n - i, 0.0f) : x);
+    }
+}
+
+/* The same, added to what is there. */
+SIMD_INLINE void add_row(el e, char *to, const float *sums, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VL) {
+        const int64_t part = grouped_least(n - i, VL);
+        const vf x = v_load_n(EL_F32, sums, i, part, 0.0f) + v_load_n(e, to, i, part, 0.0f);
+        v_store_n(e, to, i, part, x);
+    }
+}
+
+SIMD_INLINE void write_rows(el e, const grouped_output *o, const grouped_product *p,
+                            const grouped_block *b)
+{
+    const float *bias = o->bias ? o->bias + b->group * p->cols + b->col : NULL;
+    for (int64_t i = 0; i < b->rows; i++) {
+        const int64_t row = b->group * o->matrix_rows + b->row + i;
+        char *to = o->data + (row * o->stride + b->col) * el_size(e);
+        const float *sums = b->sums + i * b->stride;
+        if (o->accumulate)
+            add_row(e, to, sums, b->cols);
+        else
+            write_row(e, to, sums, bias, b->cols);
+    }
+}
+
+void grouped_write(const grouped_product *p, const grouped_block *b)
+{
+    const grouped_output *o = p->arg;
+    EL_SPECIALIZE(o->type, write_rows, o, p, b);
+}
+
+/* ---- sums of rows ---- */
+
 typedef struct row_sums {
     const grouped_factor *rows;
     const float *factor;

@@ -97,6 +97,19 @@ def test_route(capacity):
     torch.testing.assert_close(place.flatten(), expected)
 
 
+@pytest.mark.parametrize("top_k", [1, 2])
+def test_products_of_gathered_rows_beside_slots_without_expert(top_k):
+    """moe_route's slots are a gather, which ends in -1."""
+    index, x, w = torch.randint(4, (9, top_k)), torch.randn(9, 16), torch.randn(3, 8, 16)
+    slot, offset = tt.moe_route(index, experts=3)
+    assert slot[-1] == -1
+    y = tt.grouped_gemm(x, w, offset, gather=slot, top_k=top_k)
+    for e in range(3):
+        rows = slice(int(offset[e]), int(offset[e + 1]))
+        torch.testing.assert_close(y[rows], x[slot[rows] // top_k] @ w[e].T)
+    assert (y[int(offset[-1]):] == 0).all()
+
+
 def test_a_layer_of_parts():
     """gather, products by experts and scatter are fused_moe."""
     (x, gate_up, down, weights), index = inputs(13, 16, 8, 4, 2)

@@ -147,8 +147,7 @@ static tg_status forward(const cuda_call &call, const tg_fused_moe_forward_args 
                                  (int)m.experts,
                                  m.slot,
                                  m.offset,
-                                 m.place,
-                                 1};
+                                 m.place};
     const tg_status status = cuda_route(call, route, counts);
     if (status != TG_OK || !has_list(call, &m))
         return status != TG_OK ? status : TG_ENOMEM;

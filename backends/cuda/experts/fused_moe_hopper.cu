@@ -83,7 +83,6 @@ static tg_status forward(const cuda_call &call, const tg_fused_moe_forward_args 
     f.route.slot = a->slot ? numbers(a->slot) : room.take<int64_t>(8 * s.slots);
     f.route.offset = a->offset ? numbers(a->offset) : room.take<int64_t>(8 * (s.experts + 1));
     f.route.place = a->place ? numbers(a->place) : room.take<int64_t>(8 * s.slots);
-    f.route.rest = 1;
     f.x = tokens_of(a->x, f.route.slot, s.top_k);
     f.gate_up = expert_matrices_of(a->gate_up);
     f.down = expert_matrices_of(a->down);

@@ -157,11 +157,10 @@ __global__ void route_place(const route_problem p, const int *counts, int stretc
         so_far += __popc(all);
         if (at >= p.slots)
             return;
-        const int64_t to = has ? p.offset[e] + rank : rest;
         if (p.slot)
-            p.slot[to] = has || p.rest ? at : -1;
+            p.slot[has ? p.offset[e] + rank : rest] = has ? at : -1;
         if (p.place)
-            p.place[at] = has || p.rest ? to : -1;
+            p.place[at] = has ? p.offset[e] + rank : -1;
     });
 }
 

@@ -9,10 +9,7 @@ struct route_problem {
     const int64_t *index;
     int64_t slots, capacity; /* capacity: at least 1 */
     int experts;
-    int64_t *slot, *offset, *place; /* NULL: not wanted */
-    /* what slot ends in and place has of slots without expert: their numbers in order, and where
-     * these stand; else -1 */
-    int rest;
+    int64_t *slot, *offset, *place; /* slot, place NULL: not wanted */
 };
 
 /* Bytes of scratch memory. */

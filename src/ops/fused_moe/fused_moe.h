@@ -20,31 +20,16 @@ static inline moe_sizes moe_sizes_of(const tg_tensor *x, const tg_tensor *down, 
     return s;
 }
 
-/* The routing, each [slots] but offset, [experts + 1]. Numbers are t * top_k + k. */
+/* The routing as moe_route has it: slot and place [slots], offset [experts + 1]. A slot's number is
+ * t * top_k + k; -1 stands for none. */
 typedef struct moe_routing {
     int64_t *slot, *offset, *place;
 } moe_routing;
 
-/* Numbers ordered by expert and, within one, by number. Those that index gives no expert, and those
- * beyond the capacity (0: none), stand at the end. */
-static inline void moe_order(const moe_sizes *s, const int64_t *index, int64_t capacity,
-                             const moe_routing *to)
+/* Whether a slot with this place has an expert; used: offset[experts]. */
+static inline int moe_has_expert(int64_t place, int64_t used)
 {
-    int64_t *const next = to->offset; /* of expert e: where its next number goes, at e + 1 */
-    for (int64_t e = 0; e <= s->experts; e++)
-        next[e] = 0;
-    for (int64_t i = 0; i < s->slots; i++) {
-        const int64_t e = index[i];
-        const int taken = e < s->experts && (!capacity || next[e + 1] < capacity);
-        to->place[i] = taken ? next[e + 1]++ : -1;
-    }
-    for (int64_t e = 0; e < s->experts; e++)
-        next[e + 1] += next[e];
-    int64_t rest = to->offset[s->experts];
-    for (int64_t i = 0; i < s->slots; i++) {
-        to->place[i] = to->place[i] < 0 ? rest++ : to->offset[index[i]] + to->place[i];
-        to->slot[to->place[i]] = i;
-    }
+    return place >= 0 && place < used;
 }
 
 #endif

@@ -2,28 +2,7 @@
  * and the sum over a token's slots. */
 #include "fused_moe_cpu_sum.h"
 
-/* ---- the second product, and the sum over slots ---- */
-
-typedef struct results {
-    moe_rows rows; /* [slots, hidden] */
-    const float *bias;
-    el type;
-} results;
-
-SIMD_INLINE void write_results(el e, const results *r, const grouped_product *p,
-                               const grouped_block *b)
-{
-    const float *bias = r->bias ? r->bias + b->group * p->cols + b->col : NULL;
-    for (int64_t i = 0; i < b->rows; i++)
-        grouped_write_row(e, moe_row(e, &r->rows, b->row + i, b->col), b->sums + i * b->stride,
-                          bias, b->cols);
-}
-
-static void write_block(const grouped_product *p, const grouped_block *b)
-{
-    const results *r = p->arg;
-    EL_SPECIALIZE(r->type, write_results, r, p, b);
-}
+/* ---- the sum over slots ---- */
 
 typedef struct combination {
     moe_sizes sizes;
@@ -80,6 +59,22 @@ static tg_status begin(tg_ctx *ctx, const tg_fused_moe_forward_args *args, const
     return grouped_reserve(ctx, s->experts, &m->products);
 }
 
+/* The first that writes: all memory but its own has been taken. */
+static tg_status route(tg_ctx *ctx, const tg_fused_moe_forward_args *args, const moe_sizes *s,
+                       const moe_routing *to)
+{
+    const int64_t slots = s->slots, boundaries = s->experts + 1;
+    tg_tensor slot = tg_tensor_of(to->slot, TG_I64, 1, &slots);
+    tg_tensor offset = tg_tensor_of(to->offset, TG_I64, 1, &boundaries);
+    tg_tensor place = tg_tensor_of(to->place, TG_I64, 2, args->index->shape);
+    return tg_moe_route(ctx, &(tg_moe_route_args){.index = args->index,
+                                                  .slot = &slot,
+                                                  .offset = &offset,
+                                                  .place = &place,
+                                                  .experts = s->experts,
+                                                  .capacity = args->capacity});
+}
+
 static void first_product(tg_ctx *ctx, const tg_fused_moe_forward_args *args, const moe_sizes *s,
                           const forward_memory *m)
 {
@@ -106,7 +101,8 @@ static void second_product(tg_ctx *ctx, const tg_fused_moe_forward_args *args, c
                            const forward_memory *m)
 {
     const el e = (el)tg_el(tg_type_of(args->x));
-    const results r = {m->rows, m->down_bias, e};
+    const grouped_output o = {
+        .data = m->rows.data, .type = e, .stride = m->rows.stride, .bias = m->down_bias};
     const grouped_product p = {.groups = s->experts,
                                .offset = m->routing.offset,
                                .left = grouped_factor_at(m->act.data, e, m->act.stride),
@@ -115,8 +111,8 @@ static void second_product(tg_ctx *ctx, const tg_fused_moe_forward_args *args, c
                                .right_rows = args->down->shape[1],
                                .cols = s->hidden,
                                .terms = s->inner,
-                               .write = write_block,
-                               .arg = &r};
+                               .write = grouped_write,
+                               .arg = &o};
     grouped_run(ctx, &m->products, &p);
 }
 
@@ -125,7 +121,7 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_moe_forward_args *args)
     const moe_sizes s = moe_sizes_of(args->x, args->down, args->transposed, args->weights);
     forward_memory m;
     TG_TRY(begin(ctx, args, &s, &m));
-    moe_order(&s, tg_data(args->index), args->capacity, &m.routing);
+    TG_TRY(route(ctx, args, &s, &m.routing));
     first_product(ctx, args, &s, &m);
     second_product(ctx, args, &s, &m);
     const combination c = {.sizes = s,

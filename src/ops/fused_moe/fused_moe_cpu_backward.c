@@ -97,21 +97,10 @@ static void through_gate(tg_ctx *ctx, const tg_fused_moe_backward_args *args, co
 
 /* ---- x, and the weights ---- */
 
-SIMD_INLINE void write_dx(el e, const job *j, const grouped_block *b)
-{
-    for (int64_t i = 0; i < b->rows; i++)
-        grouped_write_row(e, moe_row(e, &j->dx_rows, b->row + i, b->col), b->sums + i * b->stride,
-                          NULL, b->cols);
-}
-
-static void write_dx_block(const grouped_product *p, const grouped_block *b)
-{
-    const job *j = p->arg;
-    EL_SPECIALIZE(j->type, write_dx, j, b);
-}
-
 static void through_projection(tg_ctx *ctx, const tg_fused_moe_backward_args *args, const job *j)
 {
+    const grouped_output o = {
+        .data = j->dx_rows.data, .type = j->type, .stride = j->dx_rows.stride};
     const grouped_product p = {.groups = j->sizes.experts,
                                .offset = j->offset,
                                .left = grouped_factor_at(j->dpre.data, j->type, j->dpre.stride),
@@ -120,8 +109,8 @@ static void through_projection(tg_ctx *ctx, const tg_fused_moe_backward_args *ar
                                .right_rows = args->gate_up->shape[1],
                                .cols = j->sizes.hidden,
                                .terms = 2 * j->sizes.inner,
-                               .write = write_dx_block,
-                               .arg = j};
+                               .write = grouped_write,
+                               .arg = &o};
     grouped_run(ctx, &j->products, &p);
 }
 
@@ -170,7 +159,7 @@ SIMD_INLINE void finish_token(el e, const job *j, int64_t t)
     const int64_t *place = j->place + t * top_k, used = j->offset[j->sizes.experts];
     for (int64_t k = 0; j->dweights && k < top_k; k++)
         el_set((el)tg_el(tg_type_of(j->dweights)), tg_data(j->dweights), t * top_k + k,
-               place[k] < used ? weight_gradient(e, j, t, place[k]) : 0.0f);
+               moe_has_expert(place[k], used) ? weight_gradient(e, j, t, place[k]) : 0.0f);
     const moe_sum dx = {.rows = j->dx_rows,
                         .to = j->dx,
                         .place = j->place,
@@ -195,30 +184,6 @@ static void finish(void *arg, int64_t begin, int64_t end, int worker)
 
 /* ---- the matrices ---- */
 
-typedef struct output {
-    char *data;
-    el type;
-    int64_t stride, matrix_rows, accumulate;
-} output;
-
-SIMD_INLINE void write_matrix(el e, const output *o, const grouped_block *b)
-{
-    for (int64_t i = 0; i < b->rows; i++) {
-        const int64_t row = b->group * o->matrix_rows + b->row + i;
-        char *to = o->data + (row * o->stride + b->col) * el_size(e);
-        if (o->accumulate)
-            grouped_add_row(e, to, b->sums + i * b->stride, b->cols);
-        else
-            grouped_write_row(e, to, b->sums + i * b->stride, NULL, b->cols);
-    }
-}
-
-static void write_matrix_block(const grouped_product *p, const grouped_block *b)
-{
-    const output *o = p->arg;
-    EL_SPECIALIZE(o->type, write_matrix, o, b);
-}
-
 /* to[e] = sum over the slots of e of rows times columns, or their transpose. */
 static void matrix_gradient(tg_ctx *ctx, const job *j, const tg_tensor *to, int64_t transposed,
                             int64_t accumulate, grouped_factor rows, grouped_factor columns)
@@ -226,7 +191,9 @@ static void matrix_gradient(tg_ctx *ctx, const job *j, const tg_tensor *to, int6
     if (!to)
         return;
     const grouped_matrices m = grouped_matrices_of(to);
-    const output o = {m.data, (el)tg_el(m.type), m.stride, m.rows, accumulate};
+    grouped_output o = grouped_output_of(to);
+    o.matrix_rows = m.rows;
+    o.accumulate = accumulate;
     const grouped_product p = {.by_group = 1,
                                .groups = j->sizes.experts,
                                .offset = j->offset,
@@ -234,7 +201,7 @@ static void matrix_gradient(tg_ctx *ctx, const job *j, const tg_tensor *to, int6
                                .right = transposed ? rows : columns,
                                .rows = m.rows,
                                .cols = m.cols,
-                               .write = write_matrix_block,
+                               .write = grouped_write,
                                .arg = &o};
     grouped_run(ctx, &j->products, &p);
 }

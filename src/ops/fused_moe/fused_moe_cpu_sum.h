@@ -8,7 +8,7 @@
 typedef struct moe_sum {
     moe_rows rows, addend, to;
     const int64_t *place;
-    int64_t used;         /* places from here on have no expert */
+    int64_t used;         /* offset[experts] */
     const float *weights; /* NULL: 1 */
 } moe_sum;
 
@@ -22,7 +22,7 @@ SIMD_INLINE void moe_sum_slots(el e, const moe_sizes *s, const moe_sum *m, int64
         if (m->addend.data)
             sum = v_load_n(e, moe_row(e, &m->addend, t, h), 0, n, 0.0f);
         for (int64_t k = 0; k < top_k; k++) {
-            if (place[k] >= m->used)
+            if (!moe_has_expert(place[k], m->used))
                 continue;
             const vf x = v_load_n(e, moe_row(e, &m->rows, place[k], h), 0, n, 0.0f);
             sum += m->weights ? v_set(m->weights[t * top_k + k]) * x : x;

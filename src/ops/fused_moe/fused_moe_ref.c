@@ -1,114 +1,29 @@
-/* fused_moe, plainly: the definition, slot by slot, in double. */
-#include <math.h>
-#include <stdlib.h>
+/* fused_moe forward, plainly: the definition, slot by slot, in double. */
+#include "fused_moe_ref.h"
 
-#include "fused_moe.h"
-
-static double get(const tg_tensor *t, int64_t row, int64_t i)
+/* Slots by expert, for each expert a walk over all of them. */
+static void route(const moe_sizes *s, const int64_t *index, int64_t capacity, const moe_routing *to)
 {
-    const tg_rows rows = tg_rows_of(t);
-    return t ? tg_get(rows.data, rows.type, row * rows.stride + i) : 0;
-}
-
-static void put(const tg_tensor *t, int64_t row, int64_t i, double value)
-{
-    const tg_rows rows = tg_rows_of(t);
-    if (t)
-        tg_set(rows.data, rows.type, row * rows.stride + i, value);
-}
-
-static void add(const tg_tensor *t, int64_t row, int64_t i, double value, int64_t accumulate)
-{
-    put(t, row, i, value + (accumulate ? get(t, row, i) : 0));
-}
-
-/* Element (i, j) of an expert's matrix, whose rows are the results. */
-static double at(const tg_tensor *t, int64_t transposed, int64_t e, int64_t i, int64_t j)
-{
-    const grouped_matrices m = grouped_matrices_of(t);
-    return tg_get(m.data, m.type, grouped_at(&m, transposed, e, i, j));
-}
-
-static void add_at(const tg_tensor *t, int64_t transposed, int64_t e, int64_t i, int64_t j,
-                   double value, int64_t accumulate)
-{
-    const grouped_matrices m = grouped_matrices_of(t);
-    const int64_t index = grouped_at(&m, transposed, e, i, j);
-    tg_set(m.data, m.type, index, value + (accumulate ? tg_get(m.data, m.type, index) : 0));
-}
-
-/* ---- the gate ---- */
-
-typedef struct gate {
-    int64_t activation, interleaved, inner;
-    double limit, alpha, up_offset;
-} gate;
-
-#define GATE(args, s)                                                                          \
-    ((gate){(args)->activation, (args)->interleaved, (s)->inner, (args)->limit, (args)->alpha, \
-            (args)->up_offset})
-
-/* Where the gate and up of number i stand in a row of both. */
-static int64_t gate_at(const gate *g, int64_t i)
-{
-    return g->interleaved ? 2 * i : i;
-}
-
-static int64_t up_at(const gate *g, int64_t i)
-{
-    return g->interleaved ? 2 * i + 1 : g->inner + i;
-}
-
-typedef struct gated {
-    double value, of_gate, of_up; /* A, and its derivatives */
-} gated;
-
-static gated swiglu(const gate *g, double a, double u)
-{
-    const double most = g->limit, x = a > most ? most : a;
-    const double v = (u > most ? most : u < -most ? -most : u) + g->up_offset;
-    const double s = 1 / (1 + exp(-g->alpha * x)), rest = 1 / (1 + exp(g->alpha * x));
-    return (gated){x * s * v, a > most ? 0 : s * (1 + g->alpha * x * rest) * v,
-                   fabs(u) > most ? 0 : x * s};
-}
-
-static gated geglu(double a, double u, int exact)
-{
-    if (exact) {
-        const double below = 0.5 * erfc(-a / sqrt(2)), bell = exp(-0.5 * a * a) / sqrt(2 * M_PI);
-        return (gated){a * below * u, (below + a * bell) * u, a * below};
+    int64_t at = 0;
+    for (int64_t i = 0; i < s->slots; i++)
+        to->slot[i] = to->place[i] = -1;
+    for (int64_t e = 0; e < s->experts; e++) {
+        to->offset[e] = at;
+        for (int64_t i = 0; i < s->slots; i++) {
+            const int is_full = capacity && at - to->offset[e] == capacity;
+            if (index[i] != e || is_full)
+                continue;
+            to->slot[at] = i;
+            to->place[i] = at++;
+        }
     }
-    const double c = 2 * sqrt(2 / M_PI), slope = c * (1 + 3 * 0.044715 * a * a);
-    const double v = c * (a + 0.044715 * a * a * a), s = 1 / (1 + exp(-v)), rest = 1 / (1 + exp(v));
-    return (gated){a * s * u, (s + a * s * rest * slope) * u, a * s};
-}
-
-static gated gated_of(const gate *g, const double *pre, int64_t i)
-{
-    const double a = pre[gate_at(g, i)], u = pre[up_at(g, i)];
-    return g->activation == TG_MOE_SWIGLU ? swiglu(g, a, u)
-                                          : geglu(a, u, g->activation == TG_MOE_GEGLU_EXACT);
-}
-
-/* ---- forward ---- */
-
-/* pre of a slot: x is multiplied by scale. */
-static void project(const tg_tensor *x, const tg_tensor *gate_up, const tg_tensor *bias,
-                    int64_t transposed, int64_t e, int64_t t, double scale, double *pre)
-{
-    const int64_t both = gate_up->shape[transposed ? 2 : 1], hidden = x->shape[1];
-    for (int64_t i = 0; i < both; i++) {
-        pre[i] = get(bias, e, i);
-        for (int64_t h = 0; h < hidden; h++)
-            pre[i] += at(gate_up, transposed, e, i, h) * (scale * get(x, t, h));
-    }
+    to->offset[s->experts] = at;
 }
 
 /* y[t] += weight times what the expert makes of pre. */
-static void add_result(const tg_fused_moe_forward_args *a, const gate *g, int64_t e, int64_t t,
-                       double weight, const double *pre, double *y)
+static void add_result(const tg_fused_moe_forward_args *a, const gate *g, int64_t e, double weight,
+                       const double *pre, double *y)
 {
-    (void)t;
     for (int64_t h = 0; h < a->x->shape[1]; h++) {
         double sum = get(a->down_bias, e, h);
         for (int64_t i = 0; i < g->inner; i++)
@@ -126,15 +41,14 @@ static void forward_token(const tg_fused_moe_forward_args *a, const moe_sizes *s
     for (int64_t k = 0; k < s->top_k; k++) {
         const int64_t place = r->place[t * s->top_k + k];
         const double weight = get(a->weights, t, k);
-        const int used = place < r->offset[s->experts];
         const int64_t e = ((const int64_t *)tg_data(a->index))[t * s->top_k + k];
-        if (used)
-            project(a->x, a->gate_up, a->gate_up_bias, a->transposed, e, t,
-                    a->scale_input ? weight : 1, pre);
+        if (place < 0)
+            continue;
+        project(a->x, a->gate_up, a->gate_up_bias, a->transposed, e, t, a->scale_input ? weight : 1,
+                pre);
         for (int64_t i = 0; i < 2 * s->inner; i++)
-            put(a->pre, place, i, used ? pre[i] : 0);
-        if (used)
-            add_result(a, &g, e, t, a->scale_input ? 1 : weight, pre, y);
+            put(a->pre, place, i, pre[i]);
+        add_result(a, &g, e, a->scale_input ? 1 : weight, pre, y);
     }
     for (int64_t h = 0; h < s->hidden; h++)
         put(a->y, t, h, y[h]);
@@ -155,165 +69,16 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_moe_forward_args *a)
         return TG_ENOMEM;
     const moe_routing r = {memory, memory + 2 * s.slots, memory + s.slots};
     double *pre = (double *)(memory + numbers), *y = pre + 2 * s.inner;
-    moe_order(&s, tg_data(a->index), a->capacity, &r);
+    route(&s, tg_data(a->index), a->capacity, &r);
     for (int64_t t = 0; t < s.tokens; t++)
         forward_token(a, &s, &r, t, pre, y);
+    for (int64_t row = r.offset[s.experts]; row < s.slots; row++)
+        for (int64_t i = 0; i < 2 * s.inner; i++)
+            put(a->pre, row, i, 0);
     copy(a->slot, r.slot, s.slots);
     copy(a->place, r.place, s.slots);
     copy(a->offset, r.offset, s.experts + 1);
     return TG_OK;
 }
 
-/* ---- backward ---- */
-
-/* A slot's part of the backward pass. */
-typedef struct slot_gradient {
-    double *pre, *dpre, *value, *dx; /* [2I], [2I], A [I], [H] */
-    double dweight;
-} slot_gradient;
-
-static void through_gate(const tg_fused_moe_backward_args *a, const gate *g, int64_t e, int64_t t,
-                         double weight, slot_gradient *z)
-{
-    z->dweight = 0;
-    for (int64_t h = 0; h < a->x->shape[1]; h++)
-        z->dweight += get(a->down_bias, e, h) * get(a->dy, t, h);
-    for (int64_t i = 0; i < g->inner; i++) {
-        const gated y = gated_of(g, z->pre, i);
-        double da = 0;
-        for (int64_t h = 0; h < a->x->shape[1]; h++)
-            da += at(a->down, a->transposed, e, h, i) * get(a->dy, t, h);
-        z->dweight += da * y.value;
-        z->value[i] = y.value;
-        z->dpre[gate_at(g, i)] = weight * da * y.of_gate;
-        z->dpre[up_at(g, i)] = weight * da * y.of_up;
-    }
-}
-
-/* dx of a slot; with scale_input its weight's gradient. */
-static void through_projection(const tg_fused_moe_backward_args *a, const gate *g, int64_t e,
-                               int64_t t, double weight, slot_gradient *z)
-{
-    if (a->scale_input)
-        z->dweight = 0;
-    for (int64_t h = 0; h < a->x->shape[1]; h++) {
-        double sum = 0;
-        for (int64_t i = 0; i < 2 * g->inner; i++)
-            sum += at(a->gate_up, a->transposed, e, i, h) * z->dpre[i];
-        if (a->scale_input)
-            z->dweight += sum * get(a->x, t, h);
-        z->dx[h] += a->scale_input ? weight * sum : sum;
-    }
-}
-
-/* What a slot adds to its expert's gradients. */
-static void add_parameters(const tg_fused_moe_backward_args *a, const gate *g, int64_t e, int64_t t,
-                           double weight, const slot_gradient *z)
-{
-    const double in = a->scale_input ? weight : 1, out = a->scale_input ? 1 : weight;
-    for (int64_t i = 0; i < 2 * g->inner; i++) {
-        for (int64_t h = 0; a->dgate_up && h < a->x->shape[1]; h++)
-            add_at(a->dgate_up, a->transposed, e, i, h, z->dpre[i] * in * get(a->x, t, h), 1);
-        add(a->dgate_up_bias, e, i, z->dpre[i], 1);
-    }
-    for (int64_t h = 0; h < a->x->shape[1]; h++) {
-        for (int64_t i = 0; a->ddown && i < g->inner; i++)
-            add_at(a->ddown, a->transposed, e, h, i, get(a->dy, t, h) * out * z->value[i], 1);
-        add(a->ddown_bias, e, h, out * get(a->dy, t, h), 1);
-    }
-}
-
-static void set_zero(const tg_tensor *t)
-{
-    const tg_rows rows = tg_rows_of(t);
-    for (int64_t row = 0; t && row < rows.rows; row++)
-        for (int64_t i = 0; i < rows.n; i++)
-            put(t, row, i, 0);
-}
-
-/* All gradients of parameters in double, which are rounded once: a copy of the tensors. */
-static tg_tensor *wide_of(tg_ctx *ctx, const tg_tensor *t, tg_tensor *wide, tg_status *status)
-{
-    if (!t || *status != TG_OK)
-        return NULL;
-    double *data = tg_workspace(ctx, (size_t)(tg_numel(t) + 1) * sizeof *data);
-    if (!data)
-        *status = TG_ENOMEM;
-    *wide = tg_tensor_of(data, TG_F64, t->ndim, t->shape);
-    if (data)
-        set_zero(wide);
-    return wide;
-}
-
-static void add_rounded(const tg_tensor *to, const tg_tensor *wide, int64_t accumulate)
-{
-    const tg_rows rows = tg_rows_of(wide);
-    for (int64_t row = 0; to && row < rows.rows; row++)
-        for (int64_t i = 0; i < rows.n; i++)
-            add(to, row, i, get(wide, row, i), accumulate);
-}
-
-static void backward_slot(const tg_fused_moe_backward_args *a, const moe_sizes *s, int64_t e,
-                          int64_t place, slot_gradient *z)
-{
-    const gate g = GATE(a, s);
-    const int64_t number = ((const int64_t *)tg_data(a->slot))[place];
-    const int64_t t = number / s->top_k, k = number % s->top_k;
-    const double weight = get(a->weights, t, k);
-    if (a->pre)
-        for (int64_t i = 0; i < 2 * s->inner; i++)
-            z->pre[i] = get(a->pre, place, i);
-    else
-        project(a->x, a->gate_up, a->gate_up_bias, a->transposed, e, t, a->scale_input ? weight : 1,
-                z->pre);
-    through_gate(a, &g, e, t, a->scale_input ? 1 : weight, z);
-    through_projection(a, &g, e, t, weight, z);
-    add_parameters(a, &g, e, t, weight, z);
-}
-
-/* The expert of a place, or `experts` for none. */
-static int64_t expert_of(const moe_sizes *s, const int64_t *offset, int64_t place)
-{
-    int64_t e = 0;
-    while (e < s->experts && place >= offset[e + 1])
-        e++;
-    return e;
-}
-
-static tg_status backward(tg_ctx *ctx, const tg_fused_moe_backward_args *args)
-{
-    const moe_sizes s = moe_sizes_of(args->x, args->down, args->transposed, args->weights);
-    tg_fused_moe_backward_args a = *args;
-    tg_tensor wide[4];
-    tg_status status = TG_OK;
-    a.dgate_up = wide_of(ctx, args->dgate_up, &wide[0], &status);
-    a.ddown = wide_of(ctx, args->ddown, &wide[1], &status);
-    a.dgate_up_bias = wide_of(ctx, args->dgate_up_bias, &wide[2], &status);
-    a.ddown_bias = wide_of(ctx, args->ddown_bias, &wide[3], &status);
-    double *memory = tg_workspace(ctx, (size_t)(5 * s.inner + s.hidden + 1) * sizeof *memory);
-    if (status != TG_OK || !memory)
-        return TG_ENOMEM;
-    slot_gradient z = {memory, memory + 2 * s.inner, memory + 4 * s.inner, memory + 5 * s.inner, 0};
-    for (int64_t t = 0; t < s.tokens; t++) {
-        for (int64_t h = 0; h < s.hidden; h++)
-            z.dx[h] = 0;
-        for (int64_t k = 0; k < s.top_k; k++) {
-            const int64_t place = ((const int64_t *)tg_data(a.place))[t * s.top_k + k];
-            const int64_t e = expert_of(&s, tg_data(a.offset), place);
-            z.dweight = 0;
-            if (e < s.experts)
-                backward_slot(&a, &s, e, place, &z);
-            put(a.dweights, t, k, z.dweight);
-        }
-        for (int64_t h = 0; h < s.hidden; h++)
-            put(a.dx, t, h, z.dx[h]);
-    }
-    add_rounded(args->dgate_up, a.dgate_up, a.accumulate);
-    add_rounded(args->ddown, a.ddown, a.accumulate);
-    add_rounded(args->dgate_up_bias, a.dgate_up_bias, a.accumulate);
-    add_rounded(args->ddown_bias, a.ddown_bias, a.accumulate);
-    return TG_OK;
-}
-
-TG_REF_IMPLS(fused_moe) = {TG_REF_IMPL(fused_moe_forward, forward),
-                           TG_REF_IMPL(fused_moe_backward, backward), TG_IMPLS_END};
+TG_REF_IMPLS(fused_moe) = {TG_REF_IMPL(fused_moe_forward, forward), TG_IMPLS_END};

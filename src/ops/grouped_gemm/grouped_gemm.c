@@ -9,9 +9,9 @@ static tg_status check(const char *op, const tg_tensor *a, const tg_tensor *offs
         return tg_fail(TG_EINVAL, "%s: gather is NULL, expected a tensor with top_k", op);
     if (top_k == 0 && gather)
         return tg_fail(TG_EINVAL, "%s: top_k is 0, expected 1 at least with gather", op);
-    if (gather)
-        TG_TRY(tg_expect_indices(op, "gather", gather, a->shape[0] * top_k, NULL));
-    return grouped_check_offset(op, offset, rows);
+    TG_TRY(grouped_check_offset(op, offset, rows));
+    return gather ? grouped_check_numbers(op, "gather", gather, offset, a->shape[0] * top_k)
+                  : TG_OK;
 }
 
 tg_status tg_check_grouped_gemm_forward(const tg_grouped_gemm_forward_args *args)
