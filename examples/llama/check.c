@@ -75,6 +75,10 @@ void options_check_course(const options *o)
     if (o->experts && (o->experts_used < 1 || o->experts_used > o->experts || o->expert_ff < 1))
         die("--experts %lld needs --experts-used, 1 to as many, and --expert-ff",
             (long long)o->experts);
+    if (o->expert_parallel && !o->experts)
+        die("--expert-parallel goes with --experts");
+    if (o->expert_parallel && (o->ring > 1 || o->unordered || !strcmp(o->optimizer, "muon")))
+        die("--expert-parallel does not go with --ring, --unordered or --optimizer muon");
     if (o->heads % o->kv_heads)
         die("--kv-heads %lld does not divide --heads %lld", (long long)o->kv_heads,
             (long long)o->heads);

@@ -4,6 +4,8 @@
  * step has the mean of all layers and micro-batches times --balance in its loss. */
 #include "experts.h"
 
+#include "dispatch.h"
+
 static size_t whole_lines(size_t bytes)
 {
     return (bytes + 255) / 256 * 256;
@@ -27,7 +29,7 @@ size_t experts_place(const model *m, layer *l, char *base)
         {&x->slot_data, slots * 8},
         {&x->offset_data, (all + 1) * 8},
         {&x->place_data, slots * 8},
-        {&x->pre_data, o->recompute < RECOMPUTE_GATES ? slots * 2 * (size_t)o->expert_ff * el : 0},
+        {&x->pre_data, o->recompute < RECOMPUTE_GATES && !experts_are_shared(o) ? slots * 2 * (size_t)o->expert_ff * el : 0},
     };
     size_t used = 0;
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
@@ -90,7 +92,7 @@ void experts_bind(model *m, layer *l, int64_t rows)
 /* G and U of all slots, unless they are computed again. */
 static tg_tensor *kept(const model *m, experts *x)
 {
-    return m->o->recompute < RECOMPUTE_GATES ? &x->pre.t : NULL;
+    return m->o->recompute < RECOMPUTE_GATES && !experts_are_shared(m->o) ? &x->pre.t : NULL;
 }
 
 static void run_experts(model *m, layer *l)
@@ -108,7 +110,10 @@ void experts_forward(model *m, layer *l)
     CALL(m->r, moe_router_forward, .logits = &x->logits.t, .index = &x->index.t,
          .weights = &x->weights.t, .lse = &x->lse.t, .counts = &x->counts.t,
          .top_k = m->o->experts_used, .renormalise = !m->o->raw_weights);
-    run_experts(m, l);
+    if (m->dispatch)
+        dispatch_forward(m, l, 1);
+    else
+        run_experts(m, l);
 }
 
 static void run_experts_back(model *m, layer *l, int accumulate)
@@ -123,7 +128,10 @@ static void run_experts_back(model *m, layer *l, int accumulate)
 void experts_backward(model *m, layer *l, int accumulate)
 {
     experts *x = &l->x;
-    run_experts_back(m, l, accumulate);
+    if (m->dispatch)
+        dispatch_backward(m, l, 1);
+    else
+        run_experts_back(m, l, accumulate);
     CALL(m->r, moe_router_backward, .logits = &x->logits.t, .index = &x->index.t, .lse = &x->lse.t,
          .counts = &x->counts.t, .dweights = &m->dweights.t, .dbalance = &m->dbalance.t,
          .dlogits = &m->dlogits.t, .renormalise = !m->o->raw_weights);

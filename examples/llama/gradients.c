@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatch.h"
 #include "ranks/cards.h"
 #include "ranks/ranks.h"
 
@@ -92,6 +93,31 @@ static void add_bucket(model *m, const exchange *e)
     tg_parallel_for(m->r->ctx, e->b->own.count, CHUNK, add_in_order, &a);
 }
 
+typedef struct one_adding {
+    const model *m;
+    const float *from;
+    int keeps;
+} one_adding;
+
+static void add_piece(void *user, int64_t offset, int64_t place, int64_t n)
+{
+    const one_adding *o = user;
+    const float *from[1] = {o->from + offset};
+    adding a = {o->m->gradients->sum + place, 1, o->keeps, from};
+    tg_parallel_for(o->m->r->ctx, n, CHUNK, add_in_order, &a);
+}
+
+void gradients_add(model *m, int64_t at, int64_t count, const float *from, int source)
+{
+    one_adding o = {m, from, m->gradients->round > 0 || source > 0};
+    shards_each(&m->shards, at, count, add_piece, &o);
+}
+
+int gradients_sources(const model *m)
+{
+    return (int)m->gradients->from;
+}
+
 /* ---- exchanges ---- */
 
 static void begin_ordered(const model *m, exchange *e)
@@ -134,6 +160,8 @@ static void sum_on_cards(const model *m, int part)
 static void begin_exchange(model *m, const bucket *b)
 {
     struct gradients *g = m->gradients;
+    if (b->apart) /* dispatch_backward() has added them up */
+        return;
     if (g->begun - g->ended == g->room)
         end_exchange(m);
     exchange *e = &g->exchanges[g->begun++ % g->room];
@@ -171,8 +199,13 @@ static void idle_round(model *m)
     if (!m->ordered && m->gradients->round == 0) /* it never has one: its gradients are zeros */
         for (int i = 0; i < s->count; i++)
             memset(model_grad(m, s->buckets[i].at), 0, (size_t)s->buckets[i].count * sizeof(float));
-    for (int i = (int)m->o->layers; i > 0; i--)
+    if (m->dispatch)
+        dispatch_forward_idle(m);
+    for (int i = (int)m->o->layers; i > 0; i--) {
+        if (m->dispatch)
+            dispatch_backward(m, &m->layers[i - 1], 0);
         model_ready(m, i);
+    }
     model_ready(m, s->parts - 1);
     model_ready(m, 0);
 }
@@ -230,10 +263,10 @@ static tg_status chunk_squares(tg_ctx *ctx, void *arg, int64_t i)
 {
     const squares *s = arg;
     const bucket *b = s->b;
-    const int64_t at = i * CHUNK, left = b->own.count - at, n[1] = {left < CHUNK ? left : CHUNK},
-                  one[1] = {1};
+    const slice c = shards_chunk(b, i);
+    const int64_t n[1] = {c.count}, one[1] = {1};
     const run *r = s->m->r;
-    tg_tensor x = tensor_at(r, gradients_at(s->m, b->own.at + at, b->place + at), TG_F32, 1, n);
+    tg_tensor x = tensor_at(r, gradients_at(s->m, b->own.at + c.at, b->place + c.at), TG_F32, 1, n);
     tg_tensor y = tensor_at(r, s->m->gradients->squares + b->chunk + i, TG_F32, 1, one);
     return tg_sum_squares_forward(ctx, &(tg_sum_squares_forward_args){.x = &x, .y = &y});
 }
@@ -241,7 +274,7 @@ static tg_status chunk_squares(tg_ctx *ctx, void *arg, int64_t i)
 static void bucket_squares(model *m, const bucket *b)
 {
     squares s = {m, b};
-    run_pieces(m->r, "sum_squares_forward", (b->own.count + CHUNK - 1) / CHUNK, chunk_squares, &s);
+    run_pieces(m->r, "sum_squares_forward", b->chunks, chunk_squares, &s);
 }
 
 void gradients_squares(model *m)

@@ -104,12 +104,14 @@ typedef struct place {
 static void take(void *user, int64_t first, const float *values, int64_t n)
 {
     const place *to = user;
+    const int has = shards_has(&to->m->shards, to->p->offset);
     const float limit = to->m->type == TG_F32 ? FLT_MAX : BF16_LIMIT;
     for (int64_t i = 0; i < n; i++) {
         if (!(fabsf(values[i]) <= limit))
             die("%s: %s holds %g as its element %lld, expected finite numbers of %s", to->path,
                 to->p->name, (double)values[i], (long long)(first + i), to->m->o->type);
-        model_set(to->m, to->p->offset + first + i, values[i]);
+        if (has)
+            model_set(to->m, to->p->offset + first + i, values[i]);
     }
 }
 

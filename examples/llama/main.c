@@ -7,6 +7,7 @@
  *   model.c        activations and views           pass.c         forward, loss, backward
  *   memory.c       places of activations           parameters.c   places, first values
  *   experts.c      the feed-forward part as a mixture of experts
+ *   dispatch.c     experts that ranks share out: who has which, and tokens to them and back
  *   ring.c         attention of ranks that share windows
  *   gradients.c    those of a step                 optimizer.c    clipping, schedule, AdamW
  *   muon.c         the layers' matrices by Muon
@@ -87,6 +88,11 @@ static void share_course(options *o)
         die("--compare runs on one rank, not on %d", count);
     if (count % o->ring)
         die("--ring %lld does not divide the number of ranks, %d", (long long)o->ring, count);
+    if (o->expert_parallel && count > o->experts)
+        die("--expert-parallel: %lld experts are too few for %d ranks", (long long)o->experts,
+            count);
+    if (o->expert_parallel && count > 1 && o->profile)
+        die("--profile runs without --expert-parallel");
     if (!o->accumulate)
         o->accumulate = count / o->ring;
     if (ranks_here() == 0)

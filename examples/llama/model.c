@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "dispatch.h"
 #include "experts.h"
 #include "gradients.h"
 #include "muon.h"
@@ -237,13 +238,21 @@ static void cut(model *m)
     for (int64_t i = 0; i <= layers; i++)
         ends[i] = m->tables + i * layer;
     ends[layers + 1] = m->count;
-    shards_open(&m->shards, ends, (int)layers + 2, ranks_count(), ranks_here());
+    const struct layer *l = &m->layers[0];
+    const expert_cut e = {.experts = m->o->experts,
+                          .begin = {l->wgate_up.at, l->wdown.at},
+                          .each = {2 * m->o->expert_ff * m->o->width,
+                                   m->o->width * m->o->expert_ff},
+                          .apart = (int)m->o->expert_parallel};
+    shards_open(&m->shards, ends, (int)layers + 2, m->o->experts ? &e : NULL, ranks_count(),
+                ranks_here());
 }
 
 void model_open(model *m, run *r, const options *o, int training)
 {
     *m = (model){.r = r, .o = o};
     m->type = (tg_type)tg_type_by_name(o->type);
+    r->sparse = experts_are_shared(o); /* others' experts take no memory */
     m->head_dim = options_head_dim(o);
     m->inner = o->heads * m->head_dim;
     m->qkv_width = (o->heads + 2 * o->kv_heads) * m->head_dim;
@@ -278,6 +287,8 @@ void model_open(model *m, run *r, const options *o, int training)
     to_device(r, m->shares, 2 * (size_t)o->accumulate * sizeof(*m->shares));
     if (o->ring > 1)
         ring_open(m);
+    if (experts_are_shared(o))
+        dispatch_open(m);
     m->room = o->batch; /* each window begins one */
     if (o->ring > 1)    /* either chunk of the windows is a batch */
         model_bind(m, (extent){2 * o->batch, 0, o->seq / (2 * o->ring), SHARED});

@@ -60,6 +60,8 @@ static void share(model *m, int i)
     const shards *s = &m->shards;
     const bucket *b = &s->buckets[i];
     const size_t el = tg_type_size(m->type);
+    if (b->apart)
+        return;
     if (!is_apart(m->r)) {
         ranks_share(m->sharing, m->param + (size_t)b->at * el, b->counts, b->starts, el);
         return;

@@ -25,6 +25,8 @@ const option options_table[] = {
      "of a layer, in place of its feed-forward part, as Qwen3-MoE; 0: none"},
     {"experts-used", INTEGER, MODEL, AT(experts_used), 0, 1 << 14, "by each token"},
     {"expert-ff", INTEGER, MODEL, AT(expert_ff), 0, 1 << 20, "width of an expert"},
+    {"expert-parallel", FLAG, NOT_KEPT, AT(expert_parallel), 0, 1,
+     "each rank has some of the experts, and tokens go to where theirs are"},
     {"raw-weights", FLAG, MODEL, AT(raw_weights), 0, 1,
      "weights of experts are their shares of all experts, not of those that are used"},
     {"balance", REAL, COURSE, AT(balance), 0, 1e6, "how much of the experts' balance is a loss"},

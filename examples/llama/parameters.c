@@ -20,8 +20,8 @@ static void place(layout *l, weight *w, int64_t rows, int64_t cols)
 {
     model *m = l->m;
     const int64_t n = rows * cols;
+    w->at = l->at;
     if (m->param) { /* the second walk, when the memory is there */
-        w->at = l->at;
         const int ndim = rows == 1 ? 1 : 2;
         const int64_t shape[2] = {rows == 1 ? cols : rows, cols};
         array_set(m, &w->p, m->param + l->at * (int64_t)tg_type_size(m->type), m->type, ndim,
@@ -105,10 +105,24 @@ static void fill_normal(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
+static void init_elements(model *m, int64_t at, int64_t count, float deviation)
+{
+    normal_task task = {m, at, deviation};
+    tg_parallel_for(m->r->ctx, count, 1 << 14, fill_normal, &task);
+}
+
 static void init_matrix(model *m, const weight *w, float deviation)
 {
-    normal_task task = {m, w->at, deviation};
-    tg_parallel_for(m->r->ctx, tg_numel(&w->p.t), 1 << 14, fill_normal, &task);
+    init_elements(m, w->at, tg_numel(&w->p.t), deviation);
+}
+
+/* Of the experts that this rank has. */
+static void init_experts(model *m, const weight *w, float deviation)
+{
+    const int64_t experts = m->o->experts, each = tg_numel(&w->p.t) / experts;
+    for (int64_t i = 0; i < experts; i++)
+        if (shards_has(&m->shards, w->at + i * each))
+            init_elements(m, w->at + i * each, each, deviation);
 }
 
 /* ---- to the device and back ---- */
@@ -151,10 +165,14 @@ void model_init(model *m)
     for (int64_t i = 0; i < o->layers; i++) {
         init_matrix(m, &m->layers[i].wqkv, 0.02f);
         init_matrix(m, &m->layers[i].wo, small);
-        init_matrix(m, &m->layers[i].wgate_up, 0.02f);
-        init_matrix(m, &m->layers[i].wdown, small);
-        if (o->experts)
+        if (o->experts) {
             init_matrix(m, &m->layers[i].x.router, 0.02f);
+            init_experts(m, &m->layers[i].wgate_up, 0.02f);
+            init_experts(m, &m->layers[i].wdown, small);
+        } else {
+            init_matrix(m, &m->layers[i].wgate_up, 0.02f);
+            init_matrix(m, &m->layers[i].wdown, small);
+        }
     }
     for (int64_t i = m->decayed; i < m->count; i++)
         model_set(m, i, 1);

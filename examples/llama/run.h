@@ -31,6 +31,7 @@ typedef struct run {
     block *blocks;   /* none where the device's memory is the host's */
     size_t taken;    /* bytes of these */
     size_t returned; /* bytes that have come to the host */
+    int sparse;      /* memory is taken where it is used, by the page */
     int profile;     /* 1: keep costs */
     double spent;    /* seconds of all costs */
     int ncosts;

@@ -65,7 +65,8 @@ static const void *part_of(const model *m, const arena *a, const part *p)
 {
     return a->sharded
                ? (const void *)shards_collect(&m->shards, a->data, p->offset, part_elements(p))
-               : (const char *)a->data + p->offset * (int64_t)tg_type_size(a->type);
+               : shards_fetch(&m->shards, a->data, tg_type_size(a->type), p->offset,
+                              part_elements(p));
 }
 
 /* The bytes of all parts, in the file's order. */

@@ -122,7 +122,7 @@ void safetensors_read(safetensors *s, const model *m, const arena *a)
         const reading r = {s, a, begin_of(s, tensor, part_elements(&p) * el)};
         if (a->sharded)
             shards_each(&m->shards, p.offset, part_elements(&p), read_slice, (void *)&r);
-        else
+        else if (shards_has(&m->shards, p.offset))
             read_slice((void *)&r, 0, p.offset, part_elements(&p));
         forget(s, tensor);
     }

@@ -36,9 +36,9 @@ static void touch(void *memory, int64_t begin, int64_t end, int worker)
  * each thread, so that all of a machine's memory is at work. */
 static void *take_spread(const run *r, size_t bytes)
 {
-    void *p = take_memory(bytes);
+    void *p = r->sparse ? take_pages(bytes, PROT_READ | PROT_WRITE) : take_memory(bytes);
     const int64_t pages = (int64_t)(bytes / PAGE), threads = tg_ctx_threads(r->ctx);
-    if (bytes >= LARGE)
+    if (bytes >= LARGE && !r->sparse)
         tg_parallel_for(r->ctx, pages, (pages + threads - 1) / threads, touch, p);
     return p;
 }

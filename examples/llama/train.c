@@ -9,6 +9,7 @@
 #include "checkpoint.h"
 #include "data.h"
 #include "disk.h"
+#include "dispatch.h"
 #include "load.h"
 #include "ranks/cards.h"
 #include "ranks/ranks.h"
@@ -59,11 +60,16 @@ static double held_out_loss(model *m, corpus *data)
     double *sums = take_memory(2 * (size_t)batches * sizeof(*sums)), sum = 0, all = 0;
     double *shares = sums + batches; /* of a batch, in whole windows of targets */
     model_step_place(m, 0);
-    for (int i = (int)ring_here(o); i < batches; i += (int)rings_count(o)) {
-        data_held_out(data, o, i * o->batch, model_windows(m, 0));
-        if (*data->lost) {
+    const int rings = (int)rings_count(o);
+    for (int i = (int)ring_here(o); i < (batches + rings - 1) / rings * rings; i += rings) {
+        if (i < batches)
+            data_held_out(data, o, i * o->batch, model_windows(m, 0));
+        if (i < batches && *data->lost)
             sums[i] = NAN; /* on all ranks, once they are merged */
-            break;
+        if (i >= batches || *data->lost) {
+            if (m->dispatch) /* for the tokens of others */
+                dispatch_forward_idle(m);
+            continue;
         }
         model_micro_batch(m, 0);
         model_forward(m);
@@ -259,6 +265,8 @@ int train(const options *o, const course *c, history *h)
                 (long long)last, o->out ? "" : "; nothing is saved without --out");
     keep_results(h, &r, o, &p);
     report_close(&p, h);
+    if (m.dispatch && c->sample && !ended)
+        dispatch_collect(&m);
     if (c->sample && o->sample && !ended)
         sample_text(&m);
     run_close(&r);
