@@ -4,7 +4,8 @@
 
 #include "fused_moe_cpu.h"
 
-/* Sums over a token's slots, in the order of k: row t of `to` is addend + sum of weights x rows. */
+/* Sums over a token's slots, in the order of k: row t of `to` is addend + sum of weights x rows, the
+ * same bits as moe_scatter's. */
 typedef struct moe_sum {
     moe_rows rows, addend, to;
     const int64_t *place;
@@ -24,8 +25,8 @@ SIMD_INLINE void moe_sum_slots(el e, const moe_sizes *s, const moe_sum *m, int64
         for (int64_t k = 0; k < top_k; k++) {
             if (!moe_has_expert(place[k], m->used))
                 continue;
-            const vf x = v_load_n(e, moe_row(e, &m->rows, place[k], h), 0, n, 0.0f);
-            sum += m->weights ? v_set(m->weights[t * top_k + k]) * x : x;
+            const vf by = v_set(m->weights ? m->weights[t * top_k + k] : 1.0f);
+            sum += by * v_load_n(e, moe_row(e, &m->rows, place[k], h), 0, n, 0.0f);
         }
         v_store_n(e, moe_row(e, &m->to, t, h), 0, n, sum);
     }
