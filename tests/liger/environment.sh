@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes what Liger-Kernel's tests need, once: a Python with its packages beside those of scripts/torch_python.sh, and the sources of a
 # release with its tests.
-#   environment.sh BUILD: BUILD/liger/venv/bin/python, BUILD/liger/liger_kernel-*; prints the latter folder
+#   environment.sh BUILD: BUILD/liger/venv/bin/python, BUILD/liger/liger_kernel-*, an older TRL in BUILD/liger/trl_before; prints the sources' folder
 set -eu
 version=0.8.5
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,6 +16,9 @@ if ! cmp -s "$here/requirements.txt" "$work/requirements.txt"; then
     packages='import sysconfig; print(sysconfig.get_path("purelib"))'
     "$torch" -c "$packages" >"$("$work/venv/bin/python" -c "$packages")/torch.pth"
     "$work/venv/bin/pip" install -q -r "$here/requirements.txt" >&2
+    # The last release of TRL that takes Liger's losses, beside the one of requirements.txt.
+    rm -rf "$work/trl_before"
+    "$work/venv/bin/pip" install -q --no-deps --target "$work/trl_before" trl==1.12.0 >&2
     cp "$here/requirements.txt" "$work/requirements.txt"
 fi
 sources=$work/liger_kernel-$version

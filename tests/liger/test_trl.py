@@ -12,18 +12,19 @@ datasets = pytest.importorskip("datasets")
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 from transformers import Gemma2Config, Gemma2ForCausalLM, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM  # noqa: E402
 
-import tigon  # noqa: E402
+import tigon.torch  # noqa: E402
 import tigon.transformers  # noqa: E402
+from tigon.transformers import _trl  # noqa: E402
 
+# Releases before 1.13 take Liger's losses, and look for them as they are imported.
+tigon.transformers.install()
+for trainer in ("SFT", "DPO", "KTO", "GRPO", "RLOO", "Distillation"):
+    getattr(trl, f"{trainer}Trainer", None)
+tigon.transformers.uninstall()
+
+OLD = not hasattr(trl.trainer.utils, "_ChunkedLogProbFunction")
 WORDS = [f"w{i}" for i in range(60)]
 STEPS = 20
-
-
-@pytest.fixture
-def installed():
-    tigon.transformers.install()
-    yield
-    tigon.transformers.uninstall()
 
 
 def tokenizer():
@@ -64,6 +65,8 @@ TRAINERS = {
     "KTO": (lambda: {"train_dataset": rows("prompt", "completion", label=lambda i: i % 3 > 0)}, {"beta": 0.3}),
     "GRPO": (lambda: {"train_dataset": rows("prompt"), "reward_funcs": reward}, GENERATES),
     "RLOO": (lambda: {"train_dataset": rows("prompt"), "reward_funcs": reward}, GENERATES),
+    "Distillation": (lambda: {"train_dataset": rows("prompt")}, {"max_completion_length": 8, "beta": 0.5, "temperature": 0.9}),
+    "Distillation-forward": (lambda: {"train_dataset": rows("prompt")}, {"max_completion_length": 8, "beta": 0.0}),
 }
 
 
@@ -80,6 +83,14 @@ def trained(folder, name, given, **options):
     return trainer
 
 
+def counted(function, calls):
+    def call(*args, **options):
+        calls.append(function)
+        return function(*args, **options)
+
+    return call
+
+
 def logged(trainer, name):
     return torch.tensor([entry[name] for entry in trainer.state.log_history if name in entry])
 
@@ -94,18 +105,45 @@ def assert_same(found, expected, start):
         assert moved > 0 and (parameter - other).norm() <= 2e-2 * moved, (name, (parameter - other).norm() / moved)
 
 
+def of_liger(trainer):
+    """The losses of tigon.liger that the trainer of an older TRL has."""
+    return [value for value in vars(trainer).values() if type(value).__module__.startswith("tigon.liger.chunked_loss")]
+
+
 @pytest.mark.parametrize("name", TRAINERS)
 @pytest.mark.parametrize("kind", ["qwen3", "gemma2"])
-def test_trainer(tmp_path, name, kind):
+def test_trainer(tmp_path, monkeypatch, name, kind):
     if kind == "gemma2" and name not in ("SFT", "DPO"):
         pytest.skip("the soft cap is one of SFT's and DPO's heads")
     model(kind).save_pretrained(tmp_path / "model")  # trainers load their reference from where the model is
     given = {"model": str(tmp_path / "model")}
+    if name.startswith("Distillation"):
+        given["teacher_model"] = model(kind, seed=8, hidden=48)
     expected = trained(tmp_path, name, given)
+    calls = []
+    for owner, function in ((tigon.torch, "fused_linear_logp"), (_trl, "_chunk")):
+        monkeypatch.setattr(owner, function, counted(getattr(owner, function), calls))
     tigon.transformers.install()
     try:
         found = trained(tmp_path, name, given, use_liger_kernel=True)
     finally:
         tigon.transformers.uninstall()
     assert "tigon" in tigon.transformers.status(found.model).values()
+    assert OLD and (name.startswith("SFT") or of_liger(found)) or len(calls) >= STEPS
     assert_same(found, expected, model(kind))
+
+
+def test_adapters(tmp_path):
+    """DPO of adapters, whose reference is the model without them."""
+    peft = pytest.importorskip("peft")
+    given = {"model": model(), "peft_config": peft.LoraConfig(r=4, target_modules=["q_proj", "down_proj"], init_lora_weights=True)}
+    expected = trained(tmp_path, "DPO", given)
+    tigon.transformers.install()
+    try:
+        found = trained(tmp_path, "DPO", {**given, "model": model()}, use_liger_kernel=True)
+    finally:
+        tigon.transformers.uninstall()
+    assert "tigon" in tigon.transformers.status(found.model).values()
+    torch.testing.assert_close(logged(found, "loss"), logged(expected, "loss"), rtol=1e-3, atol=3e-4)
+    for (name, parameter), other in zip(found.model.named_parameters(), expected.model.parameters()):
+        assert (parameter - other).norm() <= 2e-2 * other.norm() or not other.any(), name

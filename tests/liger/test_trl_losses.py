@@ -6,7 +6,7 @@ import torch
 
 sys.path[:] = [p for p in sys.path if "liger_kernel" not in p]
 
-pytest.importorskip("trl")
+pytest.importorskip("trl.kernels.chunked_divergence")
 
 from trl.kernels import ChunkedLogProbFunction  # noqa: E402
 from trl.trainer import utils  # noqa: E402
