@@ -22,7 +22,7 @@ for trainer in ("SFT", "DPO", "KTO", "GRPO", "RLOO", "Distillation"):
     getattr(trl, f"{trainer}Trainer", None)
 tigon.transformers.uninstall()
 
-OLD = not hasattr(trl.trainer.utils, "_ChunkedLogProbFunction")
+OLD = tuple(map(int, trl.__version__.split(".")[:2])) < (1, 13)
 WORDS = [f"w{i}" for i in range(60)]
 STEPS = 20
 
