@@ -68,23 +68,22 @@ def _loss(logits, labels, vocab_size, num_items_in_batch=None, ignore_index=-100
 
 
 def apply_for_trainer(model: Any, cross_entropy: bool = False, **config: Any) -> None:
-    """Liger's _apply_liger_kernel_to_instance on apply_to(). A model of a type that Tigon does not know is left as it is, with a warning."""
+    """Liger's _apply_liger_kernel_to_instance on apply_to(). A model that has nothing of Tigon's is left as it is, with a warning."""
     from tigon import transformers as own
 
     if cross_entropy and config.get("fused_linear_cross_entropy"):
         raise ValueError("liger_kernel_config: cross_entropy and fused_linear_cross_entropy cannot both be asked for")
     options = options_of(config)
-    kind = getattr(getattr(model, "config", None), "model_type", None)
-    if kind not in own.MODEL_TYPES:
-        warnings.warn(f"models of type {kind!r} do not run on Tigon; this one is as transformers made it")
-        return
     if cross_entropy:
         from transformers.loss.loss_utils import ForCausalLMLoss
 
         options["fused_linear_cross_entropy"] = False
         if model.loss_function is ForCausalLMLoss:
             model.loss_function = _loss
-    own.apply_to(model, **options)
+    try:
+        own.apply_to(model, **options)
+    except ValueError as error:
+        warnings.warn(f"{error}; the model is as transformers made it")
 
 
 # ---- Liger's names where it is missing ----
