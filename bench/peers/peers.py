@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import attention  # noqa: F401
+import experts  # noqa: F401
 import losses  # noqa: F401
 import positions  # noqa: F401
 import products  # noqa: F401

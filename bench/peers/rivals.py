@@ -51,6 +51,7 @@ def liger(ops: ModuleType) -> dict[str, Callable]:
         fused_linear_jsd=lambda BT, H, V: lambda x, w, teacher_x, teacher_w: ops.LigerFusedLinearJSDFunction.apply(
             x, w, teacher_x, teacher_w),
         fused_linear_kl_div=lambda BT, H, V: ops.LigerFusedLinearKLDivFunction.apply,
+        **dict.fromkeys(("fused_moe", "fused_moe_tokens", "fused_moe_wide", "fused_moe_few"), lambda **_: ops.LigerFusedMoEFunction.apply),
         fused_ce_tvd=lambda R, N: ops.LigerFusedCETVDFunction.apply,
         fused_neighborhood_attention=lambda B, H, S, D, W: lambda q, k, v: ops.LigerFusedNeighborhoodAttentionFunction.apply(
             q, k, v, W))

@@ -17,6 +17,7 @@ import tigon
 import torch
 
 import attention  # noqa: F401  each enters its operators into the table
+import experts  # noqa: F401
 import losses  # noqa: F401
 import positions  # noqa: F401
 import products  # noqa: F401
