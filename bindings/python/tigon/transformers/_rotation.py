@@ -134,38 +134,35 @@ def recognise(function):
     return None
 
 
-def _layout_of(rotation, arguments):
-    """Where the heads lie in a call with these further arguments; None where that is not known."""
-    unsqueeze_dim = arguments.pop("unsqueeze_dim", None)
-    arguments.pop("position_ids", None)
-    if any(v is not None for v in arguments.values()):
+def _layout_of(rotation, given, further):
+    """Where the heads lie in a call with these arguments; None where that, or what a further one means, is not known."""
+    if any(given[name] is not None for name in further):
         return None
-    return {None: rotation.layout, 1: HEADS_FIRST, 2: HEADS_SECOND}.get(unsqueeze_dim)
+    return {None: rotation.layout, 1: HEADS_FIRST, 2: HEADS_SECOND}.get(given.get("unsqueeze_dim"))
 
 
 def replacement(function, rotation):
     """The function on Tigon; what its rotation does not cover it computes itself."""
-    signature = inspect.signature(function)
+    parameters = inspect.signature(function).parameters
+    names, defaults = tuple(parameters), {name: p.default for name, p in parameters.items()}
+    tensors = names[:rotation.tensors]
+    tables = names[rotation.tensors:rotation.tensors + (1 if rotation.operator == "llama4_rope" else 2)]
+    further = tuple(n for n in names if n not in (*tensors, *tables, "unsqueeze_dim", "position_ids", "mrope_section"))
 
     @functools.wraps(function)
     def rotate(*args, **kwargs):
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        arguments = dict(given.arguments)
-        names = list(arguments)
-        tables = rotation.tensors + (1 if rotation.operator == "llama4_rope" else 2)
-        values = [arguments.pop(name) for name in names[:tables]]
-        sections = arguments.pop("mrope_section", None)
-        layout = _layout_of(rotation, arguments)
-        fits = layout is not None and (sections is None or len(sections) == 3) and _is_laid_out(values, rotation.tensors, layout)
-        y = rotation(values[:rotation.tensors], values[rotation.tensors:], layout, sections) if fits else None
+        given = {**defaults, **dict(zip(names, args)), **kwargs}
+        layout, sections = _layout_of(rotation, given, further), given.get("mrope_section")
+        rotated = [given[name] for name in tensors]
+        fits = layout is not None and (sections is None or len(sections) == 3) and _is_laid_out(rotated, layout)
+        y = rotation(rotated, [given[name] for name in tables], layout, sections) if fits else None
         return function(*args, **kwargs) if y is None else y
 
     return rotate
 
 
-def _is_laid_out(values, tensors, layout):
+def _is_laid_out(tensors, layout):
     """Have the tensors as many dimensions as the operator is given?"""
-    if any(type(t) is Proxy for t in values):
+    if any(type(t) is Proxy for t in tensors):
         return layout != NO_BATCH
-    return all(t.dim() == (3 if layout == NO_BATCH else 4) for t in values[:tensors])
+    return all(t.dim() == (3 if layout == NO_BATCH else 4) for t in tensors)

@@ -1,0 +1,245 @@
+"""Modules are known by what they compute: of every model type, what runs on Tigon, its loss and gradients, and words for the rest."""
+import copy
+import io
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+transformers = pytest.importorskip("transformers")
+import tigon.transformers  # noqa: E402
+import tiny  # noqa: E402
+from tigon.transformers import _models, _norms, _rotation  # noqa: E402
+from tigon.transformers._classes import Part  # noqa: E402
+
+PRESENT = [name for name in tiny.TYPES if name not in tiny.ABSENT]
+
+
+@pytest.fixture(scope="module", params=PRESENT)
+def pair(request):
+    """A model of each type, and the same on Tigon."""
+    plain = tiny.make(request.param)
+    return request.param, plain, tigon.transformers.apply_to(copy.deepcopy(plain))
+
+
+def step(model, dtype=torch.float32):
+    """Loss and gradients of a batch."""
+    model.zero_grad()
+    torch.manual_seed(5)
+    loss = tiny.loss_of(model, tiny.batch(model, dtype=dtype))
+    loss.backward()
+    return {"loss": loss.detach(), **{name: p.grad for name, p in model.named_parameters() if p.grad is not None}}
+
+
+def same(found, expected, tolerance=1e-4):
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        scale = max(value.abs().max().item(), 1e-3)
+        torch.testing.assert_close(found[name], value, atol=tolerance * scale, rtol=0, msg=lambda m: f"{name}: {m}")  # noqa: B023
+
+
+def distance(a, b):
+    """Of two steps' gradients, in units of the second's."""
+    squares = [sum(((a[n].float() if minus else 0) - b[n].float()).square().sum().item() for n in b if n != "loss") for minus in (True, False)]
+    return (squares[0] / squares[1]) ** 0.5
+
+
+def test_loss_and_gradients(pair):
+    _, plain, ours = pair
+    same(step(ours), step(plain))
+
+
+# In 16 bits a token near the border between two experts may go to another one.
+@pytest.mark.parametrize("model_type", ["llama", "gemma2", "gemma3n_text", "glm4", "cohere2", "nemotron", "deepseek_v3", "granite", "qwen2_vl"])
+def test_bf16_is_as_near_to_f32(model_type):
+    plain = tiny.make(model_type).bfloat16()
+    exact, ours = copy.deepcopy(plain).float(), tigon.transformers.apply_to(copy.deepcopy(plain))
+    expected = step(exact)
+    assert distance(step(ours, torch.bfloat16), expected) <= 1.3 * distance(step(plain, torch.bfloat16), expected)
+
+
+def test_every_module_is_said(pair):
+    """Each norm, attention, feed-forward block and set of experts has words, and most of them are tigon."""
+    _, plain, ours = pair
+    words, before = tigon.transformers.status(ours), tigon.transformers.status(plain)
+    assert "tigon" in words.values() and not set(before.values()) & {"tigon"}
+    assert set(before) <= set(words)
+    for name, module in ours.named_modules():
+        kind = type(module).__name__
+        if kind.endswith(("RMSNorm", "LayerNorm", "MLP")) and not any(isinstance(m, nn.ModuleList) for m in module.children()):
+            inner = [n for n in words if n.startswith(f"{name}.")]
+            assert name in words or inner, f"{name}, {kind}"
+    assert all(w == "tigon" or w.startswith("as it was: ") for w in words.values())
+
+
+def test_undo(pair):
+    _, plain, ours = pair
+    again = tigon.transformers.undo(copy.deepcopy(ours))
+    assert [type(m) for m in again.modules()] == [type(m) for m in plain.modules()]
+    assert again.config.get_text_config()._attn_implementation == plain.config.get_text_config()._attn_implementation
+
+
+# What a module of a model is, in part: a norm's operator, casting and offset, a rotation's pairs and columns, a block's names.
+FOUND = [
+    ("llama", "model.norm", "norm", ("rms_norm", "llama", 0.0)),
+    ("gemma", "model.norm", "norm", ("rms_norm", "gemma", 1.0)),
+    ("gpt_oss", "model.norm", "norm", ("rms_norm", "gemma", 0.0)),
+    ("qwen3_next", "model.norm", "norm", ("rms_norm", "gemma", 1.0)),
+    ("olmo2", "model.layers.0.self_attn.q_norm", "norm", ("rms_norm", "gemma", 0.0)),
+    ("nemotron", "model.norm", "norm", ("layer_norm", None, 1.0)),
+    ("cohere", "model.norm", "norm", ("layer_norm", None, 0.0)),
+    ("phi", "model.final_layernorm", "norm", ("layer_norm", None, 0.0)),
+    ("llama", "model.layers.0.mlp", "mlp", ("gate_proj", "up_proj", "down_proj", "act_fn")),
+    ("phi3", "model.layers.0.mlp", "mlp", ("gate_up_proj", None, "down_proj", "activation_fn")),
+    ("falcon_h1", "model.layers.0.feed_forward", "mlp", ("gate_proj", "up_proj", "down_proj", "act_fn", "gate_multiplier", "down_multiplier")),
+    ("deepseek_v4", "model.layers.0.mlp.shared_experts", "mlp", ("gate_proj", "up_proj", "down_proj", "act_fn", None, None, "limit")),
+    ("seed_oss", "model.layers.0.mlp", "mlp", ("gate_proj", "up_proj", "down_proj", "act_fn", None, None, None, ("residual_dropout",))),
+    ("nemotron", "model.layers.0.mlp.act_fn", "squared", ()),
+    ("llama4_text", "model.layers.1.feed_forward", "mixture", ()),
+    ("mixtral", "model.layers.0.mlp.experts", "experts", ()),
+    ("gemma2", "model.layers.0", "layer", ("self_attn", "mlp", ("input_layernorm", "pre_feedforward_layernorm", "post_attention_layernorm",
+                                                              "post_feedforward_layernorm"))),
+    ("granite", "model.layers.0", "layer", ("self_attn", "mlp", ("input_layernorm", "post_attention_layernorm"), "residual_multiplier")),
+]
+
+
+@pytest.mark.parametrize("model_type, path, make, settings", FOUND, ids=[f"{t}-{p}" for t, p, *_ in FOUND])
+def test_what_is_found(model_type, path, make, settings):
+    part = _models.find(tiny.make(model_type).get_submodule(path))
+    assert isinstance(part, Part) and part.make == make, part
+    assert part.settings[:len(settings)] == settings
+
+
+ROTATIONS = {
+    "llama": ("rope", 2, "halves", "first"),
+    "glm4": ("rope", 2, "adjacent", "first"),
+    "cohere": ("rope", 2, "adjacent", "second"),
+    "gpt_oss": ("rope", 2, "halves", "all"),
+    "deepseek_v2": ("llama4_rope", 2),
+    "deepseek_v3": ("rope", 2, "adjacent_to_halves", "first"),
+    "deepseek_v4": ("rope", 1, "adjacent", "all", True),
+    "gemma3n_text": ("rope", 1, "halves", "first"),
+    "llama4_text": ("llama4_rope", 2),
+    "qwen2_vl_text": ("qwen2vl_mrope", 2),
+}
+
+
+@pytest.mark.parametrize("model_type", ROTATIONS)
+def test_rotations(model_type):
+    found = {s for m in tiny.make(model_type).modules() for p in [_models.find(m)] if getattr(p, "make", None) == "attention" for _, s in p.settings}
+    assert any(s[:len(ROTATIONS[model_type])] == ROTATIONS[model_type] for s in found), found
+
+
+class Scaled(nn.Module):
+    """A norm that Tigon does not have."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(8)), 1e-6
+
+    def forward(self, x):
+        return self.weight * x / (x.abs().mean(-1, keepdim=True) + self.eps)
+
+
+def rotate_by_thirds(q, k, cos, sin):
+    return q * cos[:, None] + q.roll(1, -1) * sin[:, None], k * cos[:, None] + k.roll(1, -1) * sin[:, None]
+
+
+def test_what_is_not_tigons_stays():
+    assert _models.find(Scaled()) == _norms.UNKNOWN
+    assert _rotation.recognise(rotate_by_thirds) is None
+    assert _models.find(nn.Dropout()) is None and _models.find(nn.GELU()) is None
+
+
+def test_a_model_of_no_known_type():
+    """A class that nobody has heard of, of modules whose forwards compute what Tigon has."""
+    llama = sys.modules[type(tiny.make("llama")).__module__]
+
+    class OwnConfig(transformers.LlamaConfig):
+        model_type = "of_ones_own"
+
+    class OwnNorm(nn.Module):
+        def __init__(self, width, eps=1e-6):
+            super().__init__()
+            self.scale_eps, self.weight = eps, nn.Parameter(torch.ones(width))
+
+        def forward(self, x):
+            return (x.float() * (x.float().square().mean(-1, keepdim=True) + self.scale_eps).rsqrt()).to(x.dtype) * self.weight
+
+    torch.manual_seed(1)
+    plain = llama.LlamaForCausalLM(OwnConfig(**tiny.TEXT)).train()
+    for module in plain.model.layers:
+        module.input_layernorm = OwnNorm(tiny.TEXT["hidden_size"])
+    ours = tigon.transformers.apply_to(copy.deepcopy(plain))
+    assert set(tigon.transformers.status(ours).values()) == {"tigon"}
+    same(step(ours), step(plain))
+
+
+def test_a_model_of_nothing_is_refused():
+    config = transformers.AutoConfig.for_model("ctrl", vocab_size=32, n_embd=16, n_layer=1, n_head=2, dff=16, n_positions=8)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.__class__ = type("Own", (nn.Identity,), {})
+    if not any(isinstance(_models.find(m), Part) and type(m) is not nn.Linear for m in model.modules()):
+        with pytest.raises(ValueError, match="nothing in CTRLLMHeadModel"):
+            tigon.transformers.apply_to(model)
+
+
+def test_random_numbers_are_left_alone():
+    plain = tiny.make("seed_oss")
+    _models._known.clear()
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    tigon.transformers.apply_to(plain)
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_on_the_meta_device():
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(tiny.config("gemma2"))
+    _models._known.clear()
+    words = tigon.transformers.status(tigon.transformers.apply_to(model))
+    assert set(words.values()) == {"tigon"}
+
+
+def test_a_pickle_in_another_process(tmp_path):
+    """There no class has been tried: the pickle says what each is."""
+    ours = tigon.transformers.apply_to(tiny.make("glm4"))
+    file = io.BytesIO()
+    pickle.dump(ours, file)
+    (tmp_path / "model").write_bytes(file.getvalue())
+    program = ("import pickle, sys, tigon.transformers\n"
+               "model = pickle.load(open(sys.argv[1], 'rb'))\n"
+               "assert set(tigon.transformers.status(model).values()) == {'tigon'}, tigon.transformers.status(model)\n")
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "model")], check=True)
+
+
+@pytest.mark.parametrize("order", ("before", "after"))
+@pytest.mark.parametrize("model_type", ("glm4", "gemma3_text", "cohere2", "granitemoe"))
+def test_adapters(model_type, order):
+    peft = pytest.importorskip("peft")
+
+    def adapted(model):
+        torch.manual_seed(3)
+        config = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj", "gate_up_proj"], init_lora_weights=False)
+        return peft.get_peft_model(model, config)
+
+    base = tiny.make(model_type)
+    plain = adapted(copy.deepcopy(base))
+    _models._known.clear()
+    if order == "before":
+        ours = tigon.transformers.apply_to(adapted(copy.deepcopy(base)))
+    else:
+        ours = adapted(tigon.transformers.apply_to(copy.deepcopy(base)))
+    found, expected = ({"loss": model(**tiny.batch(model.get_base_model())).loss} for model in (ours, plain))
+    for model, step_ in ((ours, found), (plain, expected)):
+        step_["loss"].backward()
+        step_.update({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
+        step_["loss"] = step_["loss"].detach()
+    same(found, expected)
+    assert "tigon" in tigon.transformers.status(ours).values()
