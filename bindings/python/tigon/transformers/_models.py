@@ -61,7 +61,8 @@ def patch_of(module, part):
 
 def _words_of(module, part):
     """Why a module does not run on Tigon that is of a class that does, None if it does."""
-    return {"experts": _experts.why_not, "mixture": _mixtures.why_not}.get(part.make, lambda m: _blocks.words_of(m, part))(module)
+    own = {"experts": _experts.why_not, "mixture": _mixtures.why_not, "causal_lm": _loss.why_not}
+    return own.get(part.make, lambda m: _blocks.words_of(m, part))(module)
 
 
 def _status_of_experts(name, module):
