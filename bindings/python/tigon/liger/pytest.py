@@ -200,6 +200,18 @@ def pytest_addoption(parser):
         "--left-out", type=Path, action="append", default=[],
         help="tests to skip: beginnings of their names, * for any text, behind lines '# why'; may be repeated",
     )  # fmt: skip
+    parser.addoption("--steps", type=int, help="of tests of convergence: how many steps they train, in place of their own 20 to 100")
+    parser.addoption("--rows", type=int, help="of tests of convergence: how many rows of text a step has, in place of 16")
+
+
+def _shorten(module, steps, rows):
+    """A module of test/convergence trains fewer steps, of fewer rows."""
+    if rows:
+        load = module.DataLoader
+        module.DataLoader = lambda data, **options: load(data, **{**options, "batch_size": rows})
+    for name, run in list(vars(module).items()):
+        if steps and name.startswith("run_mini_model"):
+            setattr(module, name, lambda run=run, **options: run(**{**options, "num_steps": min(steps, options["num_steps"])}))
 
 
 def _left_out(path):
@@ -216,6 +228,8 @@ def _left_out(path):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Skips what is left out. Liger's adapter of its Triton code calls what stands in its modules, Tigon here, and so does [tigon]."""
+    for module in {item.module for item in items if _among(item.path, ("/test/convergence/",))}:
+        _shorten(module, config.option.steps, config.option.rows)
     names = {item.nodeid for item in items}
     items[:] = [item for item in items if not ("triton" in item.nodeid and _twin(item.nodeid) in names)]
     reasons = {pattern: why for path in config.option.left_out for pattern, why in _left_out(path).items()}
