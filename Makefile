@@ -23,7 +23,7 @@ cuda-sanitizer: cuda
 	@sh tests/cuda/sanitizer.sh build/tigon build . $(OPERATORS)
 
 # The Python package as a wheel for other machines, in build/dist: oneDNN and the compiler's
-# libraries are inside.
+# libraries are inside. CUDA=1: libtigon_cuda.so as well, compiled here.
 wheel:
 	@sh scripts/setup.sh python
 	@sh scripts/wheel.sh

@@ -6,6 +6,7 @@
 import argparse
 import time
 from pathlib import Path
+from typing import Any, Dict
 
 import torch
 import torch.distributed as dist
@@ -16,7 +17,7 @@ import tigon.transformers
 
 BATCH, LENGTH = 4, 128
 ROOT = Path(__file__).resolve().parents[2]
-SMALL = {
+SMALL: Dict[str, Any] = {
     "hidden_size": 256,
     "intermediate_size": 704,
     "num_hidden_layers": 4,

@@ -70,7 +70,7 @@ def train(kind, device):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     tables = rotary_tables(LENGTH, WIDTH // HEADS, device)
     data = torch.randint(0, CLASSES, (BATCH, LENGTH + 1), device=device)
-    losses = []
+    losses, start = [], 0.0
     for step in range(STEPS):
         if step == 1:  # the first is warming up
             start = time.perf_counter()

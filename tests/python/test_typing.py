@@ -48,6 +48,22 @@ def run(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return norm(tt.gemm(tt.sum_rows(x), w, trans_b=True))
 '''
 
+MODELS = '''
+from typing import Any, Dict
+import torch
+import tigon.transformers
+
+
+def run(model: torch.nn.Module, batch: Dict[str, torch.Tensor]) -> float:
+    patched: torch.nn.Module = tigon.transformers.apply_to(model, rope=False)
+    found = tigon.transformers.profile(patched, batch, steps=2)
+    states: Dict[str, str] = tigon.transformers.status(model)
+    tigon.transformers.install()
+    print(found, states)
+    seconds: float = found["step"]
+    return seconds
+'''
+
 WRONG = {
     'tt.rms_norm(x, eps="small")': 'Argument "eps" to "rms_norm" has incompatible type "str"',
     "tt.rms_norm(x, epsilon=1)": 'Unexpected keyword argument "epsilon" for "rms_norm"',
@@ -71,6 +87,25 @@ def test_mypy(tmp_path):
     for number, ((_, words), line) in enumerate(zip(WRONG.items(), lines), 4):
         assert line.startswith(f"wrong.py:{number}: error: {words}")
     assert len(lines) == len(WRONG), done.stdout + done.stderr
+
+
+def checked(tmp_path, command, text):
+    (tmp_path / "torch").mkdir()
+    for name, content in {**TORCH, "models.py": text}.items():
+        (tmp_path / name).write_text(content)
+    environment = {**os.environ, "MYPYPATH": os.path.dirname(PACKAGE), "PYTHONPATH": ""}
+    done = subprocess.run([sys.executable, "-m", *command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_models_mypy(tmp_path):
+    """A program's own lines; what the package has within is not typed."""
+    pytest.importorskip("mypy")
+    command = ["mypy", "--strict", "--no-site-packages", "--follow-imports=silent", "--cache-dir", os.devnull, "models.py"]
+    assert checked(tmp_path, command, MODELS)[1] == "Success: no issues found in 1 source file\n"
+    (tmp_path / "wrong").mkdir()
+    code, words = checked(tmp_path / "wrong", command, "import tigon.transformers\ntigon.transformers.profile(1, {}, steps='two')\n")
+    assert code == 1 and 'Argument "steps" to "profile" has incompatible type "str"' in words
 
 
 def arguments(node):

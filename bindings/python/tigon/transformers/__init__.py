@@ -10,8 +10,8 @@ import warnings
 import weakref
 from typing import Any, Dict, TypeVar
 
-from tigon.transformers._install import install, uninstall  # noqa: F401
-from tigon.transformers._profile import profile  # noqa: F401
+from tigon.transformers._install import install as install, uninstall as uninstall
+from tigon.transformers._profile import profile as profile
 
 Model = TypeVar("Model")
 # config.model_type of models whose masks are causal, with a window or packed at most.

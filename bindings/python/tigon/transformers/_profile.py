@@ -185,7 +185,7 @@ def profile(model: Any, batch: Union[Mapping[str, Any], Callable[[Any], Any]], o
     with torch.profiler.profile(activities=activities) as profiler:
         step = _timed(lambda: _step(model, batch, optimizer, lambda name: record_function(_MARK + name)), steps, wait)
     table, busy = _collect(profiler.events(), on_card, steps)
-    rows = [{"group": group, "name": name, **row, "seconds": sum(row[p] for p in PHASES)} for (group, name), row in table.items()]
+    rows: List[Dict[str, Any]] = [{"group": group, "name": name, **row, "seconds": sum(row[p] for p in PHASES)} for (group, name), row in table.items()]
     rows.append({"group": "gaps", "name": "gaps", "calls": 0.0, **dict.fromkeys(PHASES, 0.0), "seconds": max(0.0, step - busy)})
     rows.sort(key=lambda r: (GROUPS.index(r["group"]), -r["seconds"]))
     groups = {g: sum(r["seconds"] for r in rows if r["group"] == g) for g in GROUPS}
