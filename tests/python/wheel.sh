@@ -1,6 +1,7 @@
 #!/bin/sh
 # A wheel is made, installed into an empty environment, and checks itself there, away from the tree.
 #   wheel.sh SOURCE_DIR PYTHON
+# Other releases of CPython that are here take the same files; PYTHONS names more of them than PATH has.
 # (With kernels for one level of x86-64, and without the model of an NPU, which takes minutes; `make wheel` has all.)
 set -eu
 source=$1
@@ -24,3 +25,8 @@ if "$work/empty/bin/python" -m zipfile -l "$work"/dist/tigon-*.whl | grep libtig
 fi
 cd /
 env -u PYTHONPATH "$work/empty/bin/python" -c 'import tigon; tigon.check()'
+"$python" -m zipfile -e "$work"/dist/tigon-*.whl "$work/files"
+for other in python3.9 python3.10 python3.11 python3.12 python3.13 python3.14 ${PYTHONS:-}; do
+    "$other" -c "" 2>/dev/null || continue
+    echo "$other: $(env PYTHONPATH="$work/files" "$other" -S -c 'import tigon; tigon.check()' | tail -n 1)"
+done
