@@ -31,7 +31,7 @@ sources | grep -vE '^(src/gemm/|tools/tigon/limits/gemm_onednn\.c$|tests/gemm/|b
 includes backends/cuda | grep -vE '"[a-z0-9_/]+\.(cuh|h|inc)"|<(tigon/backend|cuda(_[a-z0-9_]+)?|library_types|math_constants|dlfcn|glob|inttypes|math|pthread|stddef|stdint|stdio|stdlib|string)\.h>' |
     rule "backends/cuda knows tigon/backend.h and CUDA's headers alone" || true
 # The reference is plain C: no vectors, no matrix product of others, no threads.
-find src -name '*_ref.c' -print | xargs -r grep -HnE 'parallel_for|tg_gemm\(|pthread|vector_size|tg_call' |
+find src -name '*_ref*.c' -print | xargs -r grep -HnE 'parallel_for|tg_gemm\(|pthread|vector_size|tg_call' |
     rule "a reference uses no simd, gemm or threads" || true
 
 if [ -s "$found" ]; then

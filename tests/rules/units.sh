@@ -13,7 +13,7 @@ for folder in src/ops/*/; do
     family=$(basename "$folder")
     for file in "$folder"*.[ch]; do
         name=$(basename "$file")
-        echo "$name" | grep -qE "^${family}(_cpu(_[a-z0-9]+)*)?\.h\$|^${family}(_shared|_(ref|parts|cpu|kernel)(_[a-z0-9]+)*)?\.c\$" ||
+        echo "$name" | grep -qE "^${family}(_ref|_cpu(_[a-z0-9]+)*)?\.h\$|^${family}(_shared|_(ref|parts|cpu|kernel)(_[a-z0-9]+)*)?\.c\$" ||
             complain "$file: no role of a family's files has such a name"
         case $name in *.h) ;; *) continue ;; esac
         lines=$(wc -l <"$file")
