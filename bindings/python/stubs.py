@@ -1,7 +1,7 @@
 """The stubs for type checkers: of tigon.torch, whose functions and most of whose modules are made from the library's schema, and of what
 tigon.liger makes from its table.
     stubs.py INCLUDE_TIGON PACKAGE_SOURCE FOLDER      writes torch/functional.pyi, torch/modules.pyi, torch/parallel.pyi, torch/ring.pyi,
-                                                      liger/ops/__init__.pyi and liger/transformers/functional.pyi into FOLDER
+                                                      torch/experts.pyi, liger/ops/__init__.pyi and liger/transformers/functional.pyi into FOLDER
 """
 import ast
 import os
@@ -126,10 +126,13 @@ def constant(node, name, default):
 
 
 def annotated(nodes, indent=""):
-    """Functions whose source has the types."""
+    """Functions whose source has the types, and classes of such."""
     for n in nodes:
         if isinstance(n, ast.FunctionDef) and n.returns and not (n.name.startswith("_") and n.name != "__init__"):
             yield f"{indent}def {n.name}({ast.unparse(n.args)}) -> {ast.unparse(n.returns)}: ..."
+        elif isinstance(n, ast.ClassDef) and not n.name.startswith("_"):
+            yield f"{indent}class {n.name}({', '.join(ast.unparse(b) for b in n.bases)}):"
+            yield from annotated(n.body, indent + "    ")
 
 
 def classes(names, tree):
@@ -176,6 +179,7 @@ def main(include, package, folder):
         "torch/functional": (HEAD, functions(names)),
         "torch/modules": (HEAD, classes(names, tree("torch/modules.py"))),
         "torch/parallel": (HEAD, annotated(tree("torch/parallel.py").body)),
+        "torch/experts": (HEAD + "from typing import Sequence\n\nfrom tigon.torch.modules import FusedMoE\n\n", annotated(tree("torch/experts.py").body)),
         "torch/ring": (HEAD, annotated(tree("torch/ring.py").body)),
         "liger/ops/__init__": ("", liger_ops(liger)),
         "liger/transformers/functional": ("", liger_functions(liger, tree("liger/transformers/functional.py"))),

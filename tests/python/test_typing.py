@@ -43,6 +43,7 @@ def run(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     loss: torch.Tensor = tt.cross_entropy(x, w, reduction="sum")
     loss, accuracy = tt.cross_entropy(x, w, accuracy=True)
     tt.vocab_parallel_fused_linear_cross_entropy(x, w, x).backward()
+    tt.ExpertParallelMoE(8, 4, 2, dtype=torch.bfloat16)(tt.expert_parallel_moe(x, w, w, x, x, experts=[1, 1]), x, x).sum()
     tt.ring_collect(tt.ring_attention(tt.ring_deal(x), x, x, causal=True))
     print(ops.rms_norm_forward(x, w), tigon.last_impl(), tigon.__version__, both[1], q, k, alone, accuracy)
     return norm(tt.gemm(tt.sum_rows(x), w, trans_b=True))

@@ -1,3 +1,4 @@
+from tigon.torch.experts import *
 from tigon.torch.functional import *
 from tigon.torch.modules import *
 from tigon.torch.parallel import *
