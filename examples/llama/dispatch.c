@@ -26,9 +26,9 @@ typedef struct peer {
 
 struct dispatch {
     int ranks, here;
-    int64_t first, own; /* experts of this rank */
-    visit *visits;      /* [layers, ranks] */
-    peer *peers;        /* [ranks] */
+    int64_t first, own;             /* experts of this rank */
+    visit *visits;                  /* [layers, ranks] */
+    peer *peers;                    /* [ranks] */
     int64_t *there, *counts, *none; /* [experts], [ranks, own], [experts + 1] zeros */
     int64_t *offset;                /* [experts + 1]: of the rows that go out */
     buffer rows, results;           /* what goes out and comes back, sorted by expert */

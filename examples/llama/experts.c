@@ -29,7 +29,9 @@ size_t experts_place(const model *m, layer *l, char *base)
         {&x->slot_data, slots * 8},
         {&x->offset_data, (all + 1) * 8},
         {&x->place_data, slots * 8},
-        {&x->pre_data, o->recompute < RECOMPUTE_GATES && !experts_are_shared(o) ? slots * 2 * (size_t)o->expert_ff * el : 0},
+        {&x->pre_data, o->recompute < RECOMPUTE_GATES && !experts_are_shared(o)
+                           ? slots * 2 * (size_t)o->expert_ff * el
+                           : 0},
     };
     size_t used = 0;
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {

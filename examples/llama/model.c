@@ -239,11 +239,11 @@ static void cut(model *m)
         ends[i] = m->tables + i * layer;
     ends[layers + 1] = m->count;
     const struct layer *l = &m->layers[0];
-    const expert_cut e = {.experts = m->o->experts,
-                          .begin = {l->wgate_up.at, l->wdown.at},
-                          .each = {2 * m->o->expert_ff * m->o->width,
-                                   m->o->width * m->o->expert_ff},
-                          .apart = (int)m->o->expert_parallel};
+    const expert_cut e = {
+        .experts = m->o->experts,
+        .begin = {l->wgate_up.at, l->wdown.at},
+        .each = {2 * m->o->expert_ff * m->o->width, m->o->width * m->o->expert_ff},
+        .apart = (int)m->o->expert_parallel};
     shards_open(&m->shards, ends, (int)layers + 2, m->o->experts ? &e : NULL, ranks_count(),
                 ranks_here());
 }

@@ -25,7 +25,7 @@ typedef struct options {
     /* a mixture in place of the feed-forward part, as in Qwen3-MoE; 0 experts: none */
     int64_t experts, experts_used, expert_ff, raw_weights;
     int64_t expert_parallel; /* ranks share out the experts */
-    double balance; /* the balance loss is multiplied by it */
+    double balance;          /* the balance loss is multiplied by it */
     double theta, eps;
     double rope_factor, rope_low, rope_high, rope_window; /* factor 0: frequencies are not scaled */
     const char *type; /* "f32" or "bf16": of parameters and activations */

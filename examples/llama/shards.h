@@ -26,13 +26,13 @@ typedef struct slice {
 typedef struct bucket {
     int64_t at, count;
     int part;
-    int apart;            /* nothing of it is exchanged */
-    int64_t each;         /* elements of an expert; of others all of them */
-    slice own;            /* of this rank */
+    int apart;             /* nothing of it is exchanged */
+    int64_t each;          /* elements of an expert; of others all of them */
+    slice own;             /* of this rank */
     int64_t first, chunks; /* chunks of the slice: the first one in the bucket, how many */
-    int64_t place;        /* of that among what the rank keeps */
-    int64_t chunk;        /* of the slice, the first one among all chunks */
-    int *counts, *starts; /* the slices of all ranks, from the bucket's begin */
+    int64_t place;         /* of that among what the rank keeps */
+    int64_t chunk;         /* of the slice, the first one among all chunks */
+    int *counts, *starts;  /* the slices of all ranks, from the bucket's begin */
 } bucket;
 
 typedef struct shards {
