@@ -7,7 +7,8 @@
  *   model.c        activations and views           pass.c         forward, loss, backward
  *   memory.c       places of activations           parameters.c   places, first values
  *   experts.c      the feed-forward part as a mixture of experts
- *   dispatch.c     experts that ranks share out: who has which, and tokens to them and back
+ *   dispatch.c     experts that ranks share out: tokens to them and back
+ *   dispatch_experts.c            those of this rank
  *   ring.c         attention of ranks that share windows
  *   gradients.c    those of a step                 optimizer.c    clipping, schedule, AdamW
  *   muon.c         the layers' matrices by Muon
