@@ -48,7 +48,8 @@ static inline visit *visit_of(const model *m, const layer *l, int rank)
     return &m->dispatch->visits[(l - m->layers) * m->dispatch->ranks + rank];
 }
 
-/* The results of a rank's rows, as the experts give them: its tokens' weights come to them there. */
+/* The results of a rank's rows, as the experts give them: they meet their weights where they came
+ * from. */
 void dispatch_compute(model *m, layer *l, int r);
 /* Gradients by a rank's rows: of these, and of the matrices, which are written. */
 void dispatch_differentiate(model *m, layer *l, int r, float *dgate_up, float *ddown);

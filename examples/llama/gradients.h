@@ -20,8 +20,8 @@
 void gradients_open(model *m);
 /* A round of a step, with or without a micro-batch of this rank. */
 void gradients_round(model *m, int64_t round);
-/* How many ranks have a micro-batch in this round, from rank 0 on; and adds gradients of experts, by
- * the tokens of one of these ranks, to the sum of what is before. All in their order. */
+/* How many ranks have a micro-batch in this round, from rank 0 on; and adds gradients of experts,
+ * by the tokens of one of these ranks, to the sum: in the order of the ranks. */
 int gradients_sources(const model *m);
 void gradients_add(model *m, int64_t at, int64_t count, const float *from, int source);
 /* The sum of all squared gradients, among the results of the step, and there the

@@ -35,8 +35,8 @@ def hash_at(seed, i):
     return z ^ z >> 31
 
 
-def windows(data, starts):
-    rows = torch.tensor([list(data[s:s + SEQ + 1]) for s in starts], dtype=torch.long)
+def windows(data, starts, seq=SEQ):
+    rows = torch.tensor([list(data[s:s + seq + 1]) for s in starts], dtype=torch.long)
     return rows[:, :-1], rows[:, 1:]
 
 
@@ -73,7 +73,7 @@ def held_out(model, text):
         return loss_of(model, tokens, target).item()
 
 
-def course(model, text):
+def course(model, text, steps=STEPS, seq=SEQ, seed=SEED):
     """The same steps in torch."""
     model.train()
     matrices = [p for p in model.parameters() if p.ndim > 1]
@@ -81,13 +81,13 @@ def course(model, text):
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": norms, "weight_decay": 0}],
                                   betas=(0.9, 0.95), eps=1e-8)
     result = []
-    for step in range(1, STEPS + 1):
-        part = max(0, step - WARMUP) / (STEPS - WARMUP)
+    for step in range(1, steps + 1):
+        part = max(0, step - WARMUP) / (steps - WARMUP)
         rate = LR * step / WARMUP if step <= WARMUP else MIN_LR + (LR - MIN_LR) * 0.5 * (1 + math.cos(math.pi * part))
         for group in optimizer.param_groups:
             group["lr"] = rate
-        starts = [hash_at(SEED, (step - 1) * BATCH + b) % (len(text) - SEQ) for b in range(BATCH)]
-        loss, whole = losses_of(model, *windows(text, starts))
+        starts = [hash_at(seed, (step - 1) * BATCH + b) % (len(text) - seq) for b in range(BATCH)]
+        loss, whole = losses_of(model, *windows(text, starts, seq))
         optimizer.zero_grad()
         whole.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
@@ -141,6 +141,21 @@ def compare(llama, place, name, options, dtype, loss_limit, norm_limit):
     for what, k, limit in (("loss", 0, loss_limit), ("gradient norm", 1, norm_limit)):
         worst = max(range(STEPS), key=lambda i: abs(steps[i][k] - theirs[i][k]))
         check(f"{name}: {what}, worst of {STEPS} steps", steps[worst][k], theirs[worst][k], limit)
+
+
+def moe_tiny(llama, place):
+    """The preset with its balance loss, 30 steps. Where the last expert that a token uses and the next one are so near to each other that
+    rounding decides, courses part by 1e-4 from there on, and so do transformers' own with eager experts and with grouped_mm, or in f32 and in
+    f64 (of seeds 1 to 5: 3 and 4). With this seed no two are."""
+    text, seq, steps, seed = open(os.path.join(place, "data.txt"), "rb").read(), 256, 30, 1
+    options = ["--preset", "moe-tiny", "--seed", str(seed), "--seq", str(seq), "--accumulate", "1"]
+    start = os.path.join(place, "tiny-start")
+    run(llama, start, os.path.join(place, "log"), *options, "--steps", "0", sizes=[])
+    ours, _ = run(llama, os.path.join(place, "tiny-end"), os.path.join(place, "log"), *options, "--steps", str(steps), sizes=[])
+    model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
+    theirs = course(model, text, steps, seq, seed)
+    worst = max(range(steps), key=lambda i: abs(ours[i][0] - theirs[i][0]))
+    check(f"moe-tiny, balance {model.config.router_aux_loss_coef}: loss, worst of {steps} steps", ours[worst][0], theirs[worst][0], 1e-5)
 
 
 def parameters_of(model):
@@ -209,6 +224,7 @@ def main():
         compare(llama, place, "mixture", MIXTURE, torch.float32, 1e-4, 1e-3)
         compare(llama, place, "mixture-raw", [*MIXTURE, "--raw-weights", "--recompute", "3", "--untied"], torch.float32, 1e-4, 1e-3)
         compare(llama, place, "mixture-bf16", [*MIXTURE, "--type", "bf16"], torch.bfloat16, 2e-2, 0)
+        moe_tiny(llama, place)
         theirs_first(llama, place, Qwen3ForCausalLM, Qwen3Config(**SMALL, intermediate_size=160))
         theirs_first(llama, place, Qwen3MoeForCausalLM, Qwen3MoeConfig(**SMALL, moe_intermediate_size=48, num_experts=6, num_experts_per_tok=2,
                                                                        norm_topk_prob=True, router_aux_loss_coef=0.05))

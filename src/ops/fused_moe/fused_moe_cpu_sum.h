@@ -4,8 +4,8 @@
 
 #include "fused_moe_cpu.h"
 
-/* Sums over a token's slots, in the order of k: row t of `to` is addend + sum of weights x rows, the
- * same bits as moe_scatter's. */
+/* Sums over a token's slots, in the order of k: row t of `to` is addend + sum of weights x rows,
+ * the same bits as moe_scatter's. */
 typedef struct moe_sum {
     moe_rows rows, addend, to;
     const int64_t *place;
