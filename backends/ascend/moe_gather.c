@@ -41,23 +41,6 @@ int ascend_moe_scatter_forward_accepts(const tg_moe_scatter_forward_args *a)
     return a->place->shape[1] <= MOE_PLACES;
 }
 
-/* f32 weights where the kernels read them: {NULL, 0} if there are none. */
-static tg_status weights_of(tg_ctx *ctx, const tg_tensor *weights, ascend_memory *memory)
-{
-    *memory = ascend_memory_of(weights);
-    if (!weights || tg_type_of(weights) == TG_F32 || tg_numel(weights) == 0)
-        return TG_OK;
-    int64_t shape[] = {tg_numel(weights)};
-    void *wide;
-    memory->bytes = (size_t)shape[0] * sizeof(float);
-    ASCEND_TRY(ascend_scratch(ctx, memory->bytes, &wide));
-    memory->at = wide;
-    tg_tensor from = tg_tensor_of(tg_data(weights), tg_type_of(weights), 1, shape),
-              to = tg_tensor_of(wide, TG_F32, 1, shape);
-    from.device = to.device = weights->device;
-    return ascend_convert(ctx, &from, &to);
-}
-
 /* out of each slot = x of its token */
 static tg_status spread(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *slot, int64_t top_k,
                         const tg_tensor *out)
@@ -85,10 +68,8 @@ static tg_status collect(tg_ctx *ctx, const tg_tensor *rows, const tg_tensor *pl
 {
     const int64_t top_k = place->shape[1];
     ascend_plan plan;
-    ascend_memory wide;
     ASCEND_TRY(plan_tokens(&plan, out, top_k));
-    ASCEND_TRY(weights_of(ctx, weights, &wide));
-    return ASCEND_LAUNCH(ctx, &plan, moe_collect, .x = rows, .place = place, .weights = &wide,
+    return ASCEND_LAUNCH(ctx, &plan, moe_collect, .x = rows, .place = place, .weights = weights,
                          .out = out, .top_k = top_k);
 }
 
@@ -126,12 +107,10 @@ tg_status ascend_moe_scatter_backward(tg_ctx *ctx, const tg_moe_scatter_backward
     const int64_t top_k = a->place->shape[1];
     if (a->weights && tg_numel(a->drows) > 0) {
         ascend_plan plan;
-        ascend_memory wide;
-        ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_moe_gather[WEIGHED], a->drows, 0));
+            ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_moe_gather[WEIGHED], a->drows, 0));
         ASCEND_TRY(ascend_choose(&plan));
-        ASCEND_TRY(weights_of(ctx, a->weights, &wide));
         ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, moe_spread_weighed, .x = a->dy, .slot = a->slot,
-                                 .weights = &wide, .out = a->drows, .top_k = top_k));
+                                 .weights = a->weights, .out = a->drows, .top_k = top_k));
     } else {
         ASCEND_TRY(spread(ctx, a->dy, a->slot, top_k, a->drows));
     }

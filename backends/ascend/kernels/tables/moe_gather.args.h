@@ -20,7 +20,7 @@
 #define MOE_SPREAD_WEIGHED(X)                                                       \
     X(TENSOR, x, ASC_T)                                                             \
     X(VECTOR, slot, int64_t)                                                        \
-    X(MEMORY, weights, float)                                                       \
+    X(VECTOR, weights, float)                                                       \
     X(TENSOR, out, ASC_T)                                                           \
     X(GRID, count, columns, tile_rows, tile_columns)                                \
     X(I64, top_k)                                                                   \
@@ -40,7 +40,7 @@ enum { MOE_PLACES = 512 };
 #define MOE_COLLECT(X)                                                                           \
     X(TENSOR, x, ASC_T)                                                                          \
     X(VECTOR, place, int64_t)                                                                    \
-    X(MEMORY, weights, float)                                                                    \
+    X(VECTOR, weights, float)                                                                    \
     X(TENSOR, out, ASC_T)                                                                        \
     X(GRID, tokens, columns, tile_rows, tile_columns)                                            \
     X(I64, top_k)                                                                                \
