@@ -11,8 +11,7 @@ ASCEND_CUBE_KERNEL(grouped_matrices, GROUPED_MATRICES);
 ASCEND_OPERATOR(grouped_gemm_forward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR(grouped_gemm_backward, TG_TAKES_FLOATS);
 
-/* The bias as f32. */
-static tg_status bias_of(tg_ctx *ctx, const tg_tensor *bias, ascend_memory *to)
+tg_status ascend_wide_of(tg_ctx *ctx, const tg_tensor *bias, ascend_memory *to)
 {
     *to = ascend_memory_of(bias);
     if (!bias || tg_type_of(bias) == TG_F32)
@@ -60,7 +59,7 @@ tg_status ascend_grouped_gemm_forward(tg_ctx *ctx, const tg_grouped_gemm_forward
     const gemm_cut t = cut_of(&p);
     const int64_t step = GEMM_STEP_BYTES / p.size;
     ascend_memory bias;
-    ASCEND_TRY(bias_of(ctx, args->bias, &bias));
+    ASCEND_TRY(ascend_wide_of(ctx, args->bias, &bias));
     plan.layout.blocks = p.cores;
     return ASCEND_LAUNCH(
         ctx, &plan, grouped_gemm, .a = &memory[0], .b = &memory[1], .c = &memory[2], .bias = &bias,

@@ -1,5 +1,5 @@
 /* moe_gather.c - host of kernels/tables/moe_gather.asc.c: moe_gather and moe_scatter. */
-#include "ascend.h"
+#include "moe_gather.h"
 #include "kernels/tables/moe_gather.args.h"
 
 enum { SPREAD, WEIGHED, COLLECT, DOTS };
@@ -63,14 +63,15 @@ static tg_status plan_tokens(ascend_plan *plan, const tg_tensor *out, int64_t to
 }
 
 /* out of each token = the sum of its slots' rows, weighed */
-static tg_status collect(tg_ctx *ctx, const tg_tensor *rows, const tg_tensor *place,
-                         const tg_tensor *weights, const tg_tensor *out)
+tg_status ascend_moe_collect(tg_ctx *ctx, const tg_tensor *rows, const tg_tensor *place,
+                             const tg_tensor *weights, const tg_tensor *addend,
+                             const tg_tensor *out)
 {
     const int64_t top_k = place->shape[1];
     ascend_plan plan;
     ASCEND_TRY(plan_tokens(&plan, out, top_k));
     return ASCEND_LAUNCH(ctx, &plan, moe_collect, .x = rows, .place = place, .weights = weights,
-                         .out = out, .top_k = top_k);
+                         .addend = addend, .out = out, .top_k = top_k);
 }
 
 tg_status ascend_moe_gather_forward(tg_ctx *ctx, const tg_moe_gather_forward_args *a)
@@ -80,26 +81,27 @@ tg_status ascend_moe_gather_forward(tg_ctx *ctx, const tg_moe_gather_forward_arg
 
 tg_status ascend_moe_gather_backward(tg_ctx *ctx, const tg_moe_gather_backward_args *a)
 {
-    return collect(ctx, a->drows, a->place, NULL, a->dx);
+    return ascend_moe_collect(ctx, a->drows, a->place, NULL, NULL, a->dx);
 }
 
 tg_status ascend_moe_scatter_forward(tg_ctx *ctx, const tg_moe_scatter_forward_args *a)
 {
-    return collect(ctx, a->rows, a->place, a->weights, a->y);
+    return ascend_moe_collect(ctx, a->rows, a->place, a->weights, NULL, a->y);
 }
 
 /* Rows without elements have products, too, which are 0. */
-static tg_status multiply(tg_ctx *ctx, const tg_moe_scatter_backward_args *a)
+tg_status ascend_moe_dots(tg_ctx *ctx, const tg_tensor *rows, const tg_tensor *dy,
+                          const tg_tensor *place, const tg_tensor *dweights)
 {
-    const tg_rows dy = tg_rows_of(a->dy);
-    const int64_t slots = tg_numel(a->place);
+    const tg_rows of_dy = tg_rows_of(dy);
+    const int64_t slots = tg_numel(place);
     ascend_plan plan;
-    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_moe_gather[DOTS], a->dweights, slots,
-                            dy.n > 0 ? dy.n : 1, dy.type, 0));
+    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_moe_gather[DOTS], dweights, slots,
+                            of_dy.n > 0 ? of_dy.n : 1, of_dy.type, 0));
     ASCEND_TRY(ascend_choose(&plan));
-    plan.problem.columns = dy.n;
-    return ASCEND_LAUNCH(ctx, &plan, moe_dots, .x = a->rows, .dy = a->dy, .place = a->place,
-                         .dweights = a->dweights, .top_k = a->place->shape[1]);
+    plan.problem.columns = of_dy.n;
+    return ASCEND_LAUNCH(ctx, &plan, moe_dots, .x = rows, .dy = dy, .place = place,
+                         .dweights = dweights, .top_k = place->shape[1]);
 }
 
 tg_status ascend_moe_scatter_backward(tg_ctx *ctx, const tg_moe_scatter_backward_args *a)
@@ -107,12 +109,12 @@ tg_status ascend_moe_scatter_backward(tg_ctx *ctx, const tg_moe_scatter_backward
     const int64_t top_k = a->place->shape[1];
     if (a->weights && tg_numel(a->drows) > 0) {
         ascend_plan plan;
-            ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_moe_gather[WEIGHED], a->drows, 0));
+        ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_moe_gather[WEIGHED], a->drows, 0));
         ASCEND_TRY(ascend_choose(&plan));
         ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, moe_spread_weighed, .x = a->dy, .slot = a->slot,
                                  .weights = a->weights, .out = a->drows, .top_k = top_k));
     } else {
         ASCEND_TRY(spread(ctx, a->dy, a->slot, top_k, a->drows));
     }
-    return a->dweights ? multiply(ctx, a) : TG_OK;
+    return a->dweights ? ascend_moe_dots(ctx, a->rows, a->dy, a->place, a->dweights) : TG_OK;
 }

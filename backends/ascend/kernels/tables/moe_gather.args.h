@@ -35,12 +35,13 @@
 /* Places of a tile's slots, at most. */
 enum { MOE_PLACES = 512 };
 
-/* Sums of the rows of each token's slots. weights may be NULL: 1. Steps: 0 copy in, 1 widen, 2 add,
- * 3 copy out. */
+/* Sums of the rows of each token's slots. weights may be NULL: 1; addend, which the sum begins
+ * with, too. Steps: 0 copy in, 1 widen, 2 add, 3 copy out. */
 #define MOE_COLLECT(X)                                                                           \
     X(TENSOR, x, ASC_T)                                                                          \
     X(VECTOR, place, int64_t)                                                                    \
     X(VECTOR, weights, float)                                                                    \
+    X(TENSOR, addend, ASC_T)                                                                     \
     X(TENSOR, out, ASC_T)                                                                        \
     X(GRID, tokens, columns, tile_rows, tile_columns)                                            \
     X(I64, top_k)                                                                                \

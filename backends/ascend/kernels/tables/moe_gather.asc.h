@@ -151,8 +151,9 @@ static inline __aicore__ void ASC_NAME(moe_places_in)(asc_tile tile, int side,
 {
     const int64_t count = tile.rows * top_k;
     ASC_WAIT(PIPE_S, PIPE_MTE2, side);
-    moe_ask(place + tile.row * top_k, count, place_at, side);
-    if (weights)
+    if (count)
+        moe_ask(place + tile.row * top_k, count, place_at, side);
+    if (weights && count)
         asc_copy_gm2ub_align(ASC_UB(float, weight_at, side), weights + tile.row * top_k,
                              (uint32_t)count * 4);
     ASC_NOTIFY(PIPE_MTE2, PIPE_S, side);
@@ -193,6 +194,22 @@ static inline __aicore__ void ASC_NAME(moe_add)(__ubuf__ float *sum, int64_t k, 
 #endif
 }
 
+/* sum = the addend of the tile's tokens. */
+static inline __aicore__ void ASC_NAME(moe_begin_with)(__ubuf__ float *sum, asc_tile tile, int turn,
+                                                       ASC_PARAMS(MOE_COLLECT))
+{
+    const uint32_t n = (uint32_t)(tile.rows * asc_pitch(tile, sizeof(ASC_T)));
+    ASC_MAY_FILL(turn);
+    ASC_LOAD(ASC_T, x_at, turn, addend, addend_stride, tile);
+    ASC_HAS_FILLED(turn);
+#if ASC_16BIT
+    ASC_WIDEN(sum, ASC_UB(ASC_T, x_at, turn), n);
+#else
+    asc_mul_scalar(sum, ASC_UB(float, x_at, turn), 1.0f, n);
+#endif
+    ASC_HAS_READ(turn);
+}
+
 ASC_KERNEL ASC_NAME(moe_collect)(ASC_PARAMS(MOE_COLLECT))
 {
     const asc_grid grid = asc_grid_of(tokens, columns, tile_rows, tile_columns);
@@ -216,7 +233,11 @@ ASC_KERNEL ASC_NAME(moe_collect)(ASC_PARAMS(MOE_COLLECT))
         if (task + step < grid.tasks)
             ASC_NAME(moe_places_in)
         (asc_tile_at(grid, task + step), side ^ 1, ASC_NAMES(MOE_COLLECT));
-        asc_duplicate(sum, 0.0f, n);
+        if (addend)
+            ASC_NAME(moe_begin_with)(sum, tile, turn, ASC_NAMES(MOE_COLLECT));
+        else
+            asc_duplicate(sum, 0.0f, n);
+        turn ^= addend != 0;
         ASC_THEN();
         ASC_WAIT(PIPE_MTE2, PIPE_S, side);
         for (int64_t k = 0; k < top_k; k++, turn ^= 1)

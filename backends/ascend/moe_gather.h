@@ -1,0 +1,18 @@
+/* moe_gather.h - what fused_moe takes of moe_gather and moe_scatter. */
+#ifndef ASCEND_MOE_GATHER_H
+#define ASCEND_MOE_GATHER_H
+
+#include "ascend.h"
+
+/* out of each token = addend + the sum of its slots' rows, weighed, in the order of k. addend and
+ * weights may be NULL. */
+tg_status ascend_moe_collect(tg_ctx *ctx, const tg_tensor *rows, const tg_tensor *place,
+                             const tg_tensor *weights, const tg_tensor *addend,
+                             const tg_tensor *out);
+/* dweights, f32: of each slot its row times its token's of dy. */
+tg_status ascend_moe_dots(tg_ctx *ctx, const tg_tensor *rows, const tg_tensor *dy,
+                          const tg_tensor *place, const tg_tensor *dweights);
+tg_status ascend_moe_gather_forward(tg_ctx *ctx, const tg_moe_gather_forward_args *a);
+tg_status ascend_moe_scatter_backward(tg_ctx *ctx, const tg_moe_scatter_backward_args *a);
+
+#endif
