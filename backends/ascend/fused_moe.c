@@ -42,6 +42,18 @@ tg_status moe_memory(tg_ctx *ctx, const moe_problem *p, int type, int64_t rows, 
     return TG_OK;
 }
 
+tg_status moe_wide(tg_ctx *ctx, const moe_problem *p, const tg_tensor *weights, moe_tensor *to)
+{
+    ascend_memory memory = {0};
+    if (p->slots > 0)
+        ASCEND_TRY(ascend_wide_of(ctx, weights, &memory));
+    to->shape[0] = p->tokens;
+    to->shape[1] = p->top_k;
+    to->tensor = tg_tensor_of((void *)memory.at, TG_F32, 2, to->shape);
+    to->tensor.device = p->device;
+    return TG_OK;
+}
+
 /* ---- the first product ---- */
 
 enum { LINE = 512 }; /* bytes that memory is fast with */
@@ -163,10 +175,11 @@ tg_status ascend_fused_moe_forward(tg_ctx *ctx, const tg_fused_moe_forward_args 
     const moe_problem p = moe_problem_of(args->x, args->down, args->weights, args->transposed);
     const moe_gate gate = MOE_GATE_OF(args);
     moe_routing r;
-    moe_tensor scaled, act, results;
+    moe_tensor weights, scaled, act, results;
     ASCEND_TRY(moe_route(ctx, &p, args, &r));
+    ASCEND_TRY(moe_wide(ctx, &p, args->weights, &weights));
     if (args->scale_input)
-        ASCEND_TRY(moe_scaled(ctx, &p, args->x, args->weights, &r, &scaled));
+        ASCEND_TRY(moe_scaled(ctx, &p, args->x, &weights.tensor, &r, &scaled));
     ASCEND_TRY(moe_memory(ctx, &p, p.type, p.slots, p.inner, &act));
     ASCEND_TRY(moe_project(ctx, &p,
                            &(moe_projection){.x = args->scale_input ? &scaled.tensor : args->x,
@@ -188,5 +201,5 @@ tg_status ascend_fused_moe_forward(tg_ctx *ctx, const tg_fused_moe_forward_args 
     if (tg_numel(args->y) == 0)
         return TG_OK;
     return ascend_moe_collect(ctx, &results.tensor, &r.place,
-                              args->scale_input ? NULL : args->weights, args->addend, args->y);
+                              args->scale_input ? NULL : &weights.tensor, args->addend, args->y);
 }

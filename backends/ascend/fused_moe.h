@@ -29,6 +29,9 @@ typedef struct moe_tensor {
 tg_status moe_memory(tg_ctx *ctx, const moe_problem *p, int type, int64_t rows, int64_t columns,
                      moe_tensor *to);
 
+/* Weights as f32, which is what sums of tokens take; see ascend_moe_collect(). */
+tg_status moe_wide(tg_ctx *ctx, const moe_problem *p, const tg_tensor *weights, moe_tensor *to);
+
 typedef struct moe_routing {
     tg_tensor slot, offset, place;
     int64_t shapes[3][2];

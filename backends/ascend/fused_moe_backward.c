@@ -25,13 +25,12 @@ ASCEND_KERNELS(fused_moe_backward) = {
 
 ASCEND_OPERATOR(fused_moe_backward, TG_TAKES_FLOATS);
 
-/* All that the steps share. rows, dy: of slots; weights: f32, or none where they multiply x. */
+/* All that the steps share. x, dy and what follows: rows of slots. weights: f32. */
 typedef struct gradients {
     const tg_fused_moe_backward_args *args;
     moe_problem p;
     moe_routing r;
-    moe_tensor x, dy, pre, dact, dpre, act, dx, dots;
-    tg_tensor pre_rows;
+    moe_tensor weights, x, dy, pre, dact, dpre, act, dx, dots;
 } gradients;
 
 static tg_tensor rows_of(const tg_tensor *t, int64_t *shape, int64_t rows, int64_t columns)
@@ -123,10 +122,10 @@ static tg_status through_gate(tg_ctx *ctx, const gradients *g, const moe_gate *g
                                     ascend_memory_of(dots)};
     const uint32_t given =
         (gate->interleaved ? MOE_PAIRS : 0) | (gate->activation == MOE_GEGLU_EXACT ? MOE_EXACT : 0);
-    ascend_memory weights = {0}, more = {0};
+    const ascend_memory weights =
+        ascend_memory_of(g->args->scale_input ? NULL : &g->weights.tensor);
+    ascend_memory more = {0};
     ascend_plan plan;
-    if (!g->args->scale_input)
-        ASCEND_TRY(ascend_wide_of(ctx, g->args->weights, &weights));
     if (dots)
         ASCEND_TRY(bias_dots(ctx, g, &more));
     ASCEND_TRY(ascend_begin(&plan, &ascend_ub_fused_moe_backward[GATE], pre, p->slots,
@@ -197,7 +196,8 @@ static tg_status inputs(tg_ctx *ctx, gradients *g)
     ASCEND_TRY(turned(ctx, g, &g->dpre.tensor, args->gate_up, &g->dx.tensor));
     if (args->dx && tg_numel(args->dx) > 0)
         ASCEND_TRY(ascend_moe_collect(ctx, &g->dx.tensor, &g->r.place,
-                                      args->scale_input ? args->weights : NULL, NULL, args->dx));
+                                      args->scale_input ? &g->weights.tensor : NULL, NULL,
+                                      args->dx));
     if (!scaled || tg_numel(args->dweights) == 0)
         return TG_OK;
     ASCEND_TRY(ascend_moe_dots(ctx, &g->dx.tensor, args->x, &g->r.place, &g->dots.tensor));
@@ -216,19 +216,12 @@ static tg_status parameters(tg_ctx *ctx, gradients *g)
         ASCEND_TRY(matrices(ctx, g, &g->dy.tensor, &g->act.tensor, args->down, args->ddown, NULL));
     if (!args->ddown_bias)
         return TG_OK;
-    moe_tensor weights = {.shape = {g->p.tokens, g->p.top_k}};
-    ascend_memory wide = {0};
-    if (!args->scale_input) {
-        ASCEND_TRY(ascend_wide_of(ctx, args->weights, &wide));
-        weights.tensor = tg_tensor_of((void *)wide.at, TG_F32, 2, weights.shape);
-        weights.tensor.device = g->p.device;
-    }
     return ascend_sum_groups(
         ctx, &(ascend_group_sums){.x = args->dy,
                                   .y = args->ddown_bias,
                                   .offset = &g->r.offset,
                                   .gather = &g->r.slot,
-                                  .weights = args->scale_input ? NULL : &weights.tensor,
+                                  .weights = args->scale_input ? NULL : &g->weights.tensor,
                                   .top_k = g->p.top_k,
                                   .accumulate = args->accumulate});
 }
@@ -242,8 +235,9 @@ tg_status ascend_fused_moe_backward(tg_ctx *ctx, const tg_fused_moe_backward_arg
     g.r.slot = rows_of(args->slot, g.r.shapes[0], g.p.slots, -1);
     g.r.offset = rows_of(args->offset, g.r.shapes[1], g.p.experts + 1, -1);
     g.r.place = rows_of(args->place, g.r.shapes[2], g.p.tokens, g.p.top_k);
+    ASCEND_TRY(moe_wide(ctx, &g.p, args->weights, &g.weights));
     if (args->scale_input)
-        ASCEND_TRY(moe_scaled(ctx, &g.p, args->x, args->weights, &g.r, &g.x));
+        ASCEND_TRY(moe_scaled(ctx, &g.p, args->x, &g.weights.tensor, &g.r, &g.x));
     ASCEND_TRY(take_pre(ctx, &g, &gate, &pre));
     ASCEND_TRY(spread(ctx, &g, args->dy, &g.dy));
     ASCEND_TRY(moe_memory(ctx, &g.p, TG_F32, g.p.slots, g.p.inner, &g.dact));

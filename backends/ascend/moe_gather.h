@@ -5,7 +5,7 @@
 #include "ascend.h"
 
 /* out of each token = addend + the sum of its slots' rows, weighed, in the order of k. addend and
- * weights may be NULL. */
+ * weights, f32, may be NULL. */
 tg_status ascend_moe_collect(tg_ctx *ctx, const tg_tensor *rows, const tg_tensor *place,
                              const tg_tensor *weights, const tg_tensor *addend,
                              const tg_tensor *out);
