@@ -225,18 +225,16 @@ def _confirmed(module, layer):
 
 
 def _forward_of(forward, layer):
-    signature = inspect.signature(forward)
+    parameters = inspect.signature(forward).parameters
+    names = tuple(name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD)[1:]
+    defaults = {name: parameters[name].default for name in names[1:] if parameters[name].default is not inspect.Parameter.empty}
 
     @functools.wraps(forward)
     def replaced(self, *args, **kwargs):
-        if any(getattr(getattr(self, name), "p", 0) for name in layer.dropouts):
+        if len(args) > len(names) or any(getattr(getattr(self, name), "p", 0) for name in layer.dropouts):
             return forward(self, *args, **kwargs)
-        given = signature.bind(self, *args, **kwargs)
-        given.apply_defaults()
-        _, (_, hidden_states), *arguments = given.arguments.items()
-        arguments = dict(arguments)
-        arguments.update(arguments.pop("kwargs", {}))
-        return layer(self, hidden_states, arguments, add)
+        given = {**defaults, **dict(zip(names, args)), **kwargs}
+        return layer(self, given[names[0]], {name: value for name, value in given.items() if name != names[0]}, add)
 
     return replaced
 
