@@ -1,8 +1,15 @@
 """Every model type that tigon.transformers knows, tiny and with random weights (tiny.py), beside the same model as transformers made it."""
+import copy
+
 import pytest
+import torch
 
 transformers = pytest.importorskip("transformers")
 import tiny  # noqa: E402
+import tigon.transformers  # noqa: E402
+
+# A type: what its gradients may differ by, beside their largest, where rounding alone makes more than 2e-5 of it.
+ROUNDED = {"gemma2": 2e-4, "gemma4": 1e-4, "gemma4_text": 1e-4, "qwen3_5": 1e-4, "qwen3_5_moe": 1e-4}
 
 
 def test_the_types_of_liger_kernel():
@@ -16,3 +23,55 @@ def test_the_types_of_liger_kernel():
 def test_what_is_absent():
     """A type without a tiny model is one that the installed transformers has not."""
     assert not set(tiny.ABSENT) & set(transformers.CONFIG_MAPPING)
+
+
+@pytest.fixture(params=tiny.TYPES)
+def models(request):
+    plain = tiny.make(request.param)
+    return plain, tigon.transformers.apply_to(copy.deepcopy(plain))
+
+
+def same(found, expected, tolerance):
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        assert (found[name] - value).abs().max() <= tolerance * max(1e-3, value.abs().max().item()), name
+
+
+def test_loss_and_gradients(models):
+    """In f32, of a whole batch and of one with padding; and the loss comes without logits, where there is a loss."""
+    plain, ours = models
+    tolerance = ROUNDED.get(plain.config.model_type, 2e-5)
+    for padded in (False, True)[:1 if plain.config.model_type == "pixtral" else 2]:
+        given = tiny.batch(plain, padded=padded)
+        if tiny.has_loss(plain):
+            same(tiny.loss_and_gradients(ours, given), tiny.loss_and_gradients(plain, given), tolerance)
+            assert ours(**given).get("logits") is None
+        elif not padded:
+            same(tiny.loss_and_gradients(ours, given), tiny.loss_and_gradients(plain, given), tolerance)
+
+
+def test_arguments_of_the_loss(models):
+    plain, ours = models
+    if not tiny.has_loss(plain):
+        pytest.skip("it has no loss")
+    given = tiny.batch(plain)
+    labels = given["labels"]
+    calls = ({"num_items_in_batch": torch.tensor(7)}, {"shift_labels": labels.roll(-2, 1)}, {"output_router_logits": True},
+             {"logits_to_keep": 5, "labels": labels[:, -5:]})
+    for more in calls:
+        try:
+            expected = tiny.loss_and_gradients(plain, {**given, **more})
+        except (TypeError, ValueError, RuntimeError, AttributeError) as error:
+            with pytest.raises(type(error)):
+                tiny.loss_and_gradients(ours, {**given, **more})
+            continue
+        same(tiny.loss_and_gradients(ours, {**given, **more}), expected, 1e-4)
+
+
+def test_undo(models):
+    plain, ours = models
+    tigon.transformers.undo(ours)
+    assert [type(m) for m in ours.modules()] == [type(m) for m in plain.modules()]
+    given = tiny.batch(plain)
+    expected = tiny.loss_and_gradients(plain, given)
+    assert all(torch.equal(value, expected[name]) for name, value in tiny.loss_and_gradients(ours, given).items())

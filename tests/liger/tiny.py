@@ -200,9 +200,9 @@ def _images(made):
     return 16 if kind in ("llava", "paligemma") else 4, {"pixel_values": _pixels(*shape), **more}
 
 
-def batch(model, seed=7, images=True, dtype=torch.float32):
+def batch(model, seed=7, images=True, padded=False, dtype=torch.float32):
     """What a model of make() is trained with: tokens with labels, of which some are ignored, and images where it takes them. Of a model
-    without a loss, its input."""
+    without a loss, its input. Padding is at the end of the first row."""
     made = model.config
     if made.model_type == "pixtral":
         return {"pixel_values": _pixels(2, 3, 16, 16).to(dtype)}
@@ -213,8 +213,11 @@ def batch(model, seed=7, images=True, dtype=torch.float32):
         given["token_type_ids"] = (ids == IMAGE).long()
     if made.model_type == "gemma4" or made.model_type.startswith(("qwen", "glm4v")) and pictures:
         given["mm_token_type_ids"] = (ids == IMAGE).long()
+    present = torch.arange(LENGTH) < torch.tensor([[LENGTH - 5 * padded], [LENGTH]])
+    if padded:
+        given["attention_mask"] = present.long()
     if has_loss(model):
-        given["labels"] = ids.masked_fill((ids == IMAGE) | (torch.arange(LENGTH) < 3), -100)
+        given["labels"] = ids.masked_fill((ids == IMAGE) | (torch.arange(LENGTH) < 3) | ~present, -100)
     return given
 
 

@@ -47,6 +47,9 @@ def takes_config(config, device, dtype, window, packed=False, bias=False):
         dtype = torch.get_autocast_dtype(device.type)
     heads = config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // heads
+    values = getattr(config, "v_head_dim", None) or width
+    if getattr(config, "qk_nope_head_dim", None):  # latent attention, whose heads are two parts
+        width = config.qk_nope_head_dim + config.qk_rope_head_dim
     softcap = getattr(config, "attn_logit_softcapping", None) is not None
-    return takes(str(device), dtype, heads, getattr(config, "num_key_value_heads", None) or heads, width, width, packed=packed, bias=bias,
+    return takes(str(device), dtype, heads, getattr(config, "num_key_value_heads", None) or heads, width, values, packed=packed, bias=bias,
                  softcap=softcap, window=window is not None, backward=torch.is_grad_enabled())

@@ -10,7 +10,9 @@ that PyTorch's attention has no meaning for:
 W is the window, 0 where there is none; its rows are one in memory. Every other mask is transformers' own for PyTorch's attention.
 """
 import torch
-from transformers.masking_utils import and_masks, causal_mask_function, fast_all, prepare_padding_mask, sdpa_mask
+from transformers.masking_utils import (
+    and_masks, causal_mask_function, fast_all, packed_sequence_mask_function, prepare_padding_mask, sdpa_mask, sliding_window_overlay,
+)
 from transformers.utils.import_utils import is_tracing
 
 from tigon.transformers import MODEL_TYPES
@@ -18,6 +20,8 @@ from tigon.transformers._library import takes_config
 
 KEYS, STARTS = torch.int8, torch.int64
 _ANDED = and_masks(causal_mask_function).__code__
+# Functions of these, and of causality, are what a causal mask with a window or packed sequences is made of.
+_PARTS = {causal_mask_function.__code__, sliding_window_overlay(1).__code__, packed_sequence_mask_function(torch.zeros(1, 1)).__code__}
 
 
 def is_keys(mask):
@@ -57,9 +61,20 @@ def make(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_function
 
 
 def _is_causal(mask_function, use_vmap, config, more):
-    """Is a mask, but for padding, causal, with a window or packed at most? Those of the models known here are, where nothing was put on top."""
-    known = config is not None and config.model_type in MODEL_TYPES and "allow_is_bidirectional_skip" not in more
-    return known and not use_vmap and (mask_function is causal_mask_function or mask_function.__code__ is _ANDED)
+    """Is a mask, but for padding, causal, with a window or packed at most? Chunks and images whose pieces see each other are not."""
+    if config is None or use_vmap or "allow_is_bidirectional_skip" in more:
+        return False
+    if config.model_type in MODEL_TYPES:  # theirs are, where nothing was put on top
+        return mask_function is causal_mask_function or mask_function.__code__ is _ANDED
+    return not torch.compiler.is_compiling() and causal_mask_function.__code__ in _parts_of(mask_function) <= _PARTS
+
+
+def _parts_of(mask_function):
+    """The codes of the functions whose intersection this one is."""
+    code = getattr(mask_function, "__code__", None)
+    if code is not _ANDED:
+        return {code}
+    return set().union(*(_parts_of(f) for cell in mask_function.__closure__ for f in cell.cell_contents))
 
 
 def _keys(batch_size, length, padding, offset, device):
