@@ -1,7 +1,7 @@
 #!/bin/sh
 # The kernel that `make hub-kernel` writes, of this build's extension, with Hugging Face's `kernels` in a folder of its own: where that can be
 # imported, transformers makes its own functions layers.
-#   hub.sh BUILD
+#   hub.sh BUILD [FILE]      FILE: test_hub.py
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 sh "$here/environment.sh" "$1" >/dev/null || {
@@ -21,4 +21,4 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$python" -B "$here/../../bindings/python/hub/write.py" "$1/python/tigon/_core.abi3.so" "$work/tigon"
 export TIGON_HUB_KERNEL="$work/tigon" PYTHONPATH="$1/python:$kernels" PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
-"$python" -m pytest -q -p no:cacheprovider -W ignore "$here/test_hub.py"
+"$python" -m pytest -q -p no:cacheprovider -W ignore "$here/${2:-test_hub.py}"
