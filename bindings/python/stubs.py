@@ -130,6 +130,8 @@ def annotated(nodes, indent=""):
     for n in nodes:
         if isinstance(n, ast.FunctionDef) and n.returns and not (n.name.startswith("_") and n.name != "__init__"):
             yield f"{indent}def {n.name}({ast.unparse(n.args)}) -> {ast.unparse(n.returns)}: ..."
+        elif isinstance(n, ast.AnnAssign) and indent:
+            yield indent + ast.unparse(n)
         elif isinstance(n, ast.ClassDef) and not n.name.startswith("_"):
             yield f"{indent}class {n.name}({', '.join(ast.unparse(b) for b in n.bases)}):"
             yield from annotated(n.body, indent + "    ")

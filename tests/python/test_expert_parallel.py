@@ -63,6 +63,8 @@ def module(rank, world):
     x, index = torch.randn(2, 3, HIDDEN), torch.randint(EXPERTS, (2, 3, USED))
     y, same = (f(x, index, torch.rand(2, 3, USED, generator=torch.Generator().manual_seed(1))) for f in (layer, copied))
     assert y.shape == x.shape and torch.equal(y, same)
+    weights = torch.rand(2, 3, USED, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(layer(x, index, weights, addend=x), y + x)
     y.sum().backward()
     assert all(p.grad is not None for p in layer.parameters()) and all(p.grad is None for p in copied.parameters())
 

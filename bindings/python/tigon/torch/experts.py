@@ -145,7 +145,11 @@ class _Group:
 
 class ExpertParallelMoE(FusedMoE):
     """FusedMoE whose num_experts experts the processes of a group share out: of n processes the r-th has those from r num_experts / n on,
-    rounded down. Parameters are those of its own experts, from first_expert on; their gradients are not to be averaged."""
+    rounded down. Parameters are those of its own experts, from first_expert on; their gradients are not to be averaged. The addend is added to
+    what the experts give, which has been rounded."""
+
+    counts: Sequence[int]
+    first_expert: int
 
     def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int, bias: bool = False, recompute: bool = False, *,
                  group: Optional[dist.ProcessGroup] = None, device: Union[torch.device, str, None] = None,
@@ -160,6 +164,7 @@ class ExpertParallelMoE(FusedMoE):
         super().__init__(hidden_size, intermediate_size, self.counts[rank], bias, recompute, device=device, dtype=dtype, **options)
         self.shared = _Group(group)
 
-    def forward(self, x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
-        return expert_parallel_moe(x, self.gate_up, self.down, index, weights, self.gate_up_bias, self.down_bias, group=self.shared.group,
-                                   experts=self.counts, **self.given())
+    def forward(self, x: Tensor, index: Tensor, weights: Tensor, addend: Optional[Tensor] = None) -> Tensor:
+        y = expert_parallel_moe(x, self.gate_up, self.down, index, weights, self.gate_up_bias, self.down_bias, group=self.shared.group,
+                                experts=self.counts, **self.given())
+        return y if addend is None else y + addend
