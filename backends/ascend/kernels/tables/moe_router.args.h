@@ -117,6 +117,7 @@ enum { ROUTER_PARTS = 16 };
     X(BUFFER, d, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                         \
     X(BUFFER, out, .to = TG_UB_LAST, .copies = 2)                                              \
     X(BUFFER, factor, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                       \
+    X(BUFFER, pads, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                         \
     X(BUFFER, folds, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)                         \
     X(BUFFER, block, .per = TG_UB_FIXED, .bytes = 32 * ROUTER_TOKENS, .to = TG_UB_LAST)        \
     X(BUFFER, marked, .per = TG_UB_FIXED, .bytes = 8 * ROUTER_TOKENS, .copies = 2)             \

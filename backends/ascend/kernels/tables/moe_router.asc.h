@@ -266,11 +266,13 @@ static inline __aicore__ void ASC_NAME(router_back_start)(const router_back *b,
     asc_clear(top_k > ROUTER_USUAL ? dweights_deep_at : dweights_at, line * 4);
     asc_duplicate(ASC_SCRATCH(numbers), 1.0f, 8 * ASC_LANES);
     asc_duplicate(b->rows, 0, (uint32_t)line);
+    asc_duplicate(ASC_SCRATCH(pads), -asc_f32(0x7f800000), (uint32_t)b->pitch);
 #if ASC_16BIT
     asc_duplicate(ASC_SCRATCH(x), 0.0f, (uint32_t)(tile_rows * b->pitch));
 #endif
     asc_duplicate(b->p, 0.0f, (uint32_t)(tile_rows * b->pitch));
     asc_sync();
+    asc_duplicate(ASC_SCRATCH(pads), 0.0f, (uint32_t)experts);
     if (factors) {
         asc_copy_gm2ub_align(b->factor, factors, (uint32_t)b->pitch * 4);
         asc_copy_gm2ub_align(b->lse_factor, factors + b->pitch, ASC_LANES * 4);
@@ -310,6 +312,10 @@ static inline __aicore__ void ASC_NAME(router_back_tile)(const router_back *b, i
     ASC_THEN();
     if (factors || (dweights && dense)) {
         ROUTER_BY_ROW(asc_sub, b->p, x, of_lse, b->block, rows, pitch);
+        if (pitch > experts) {
+            ASC_BY_COLUMN(asc_add, b->p, b->p, ASC_SCRATCH(pads), rows, pitch);
+            ASC_THEN();
+        }
         asc_exp(b->p, b->p, n);
         ASC_THEN();
     }
