@@ -121,8 +121,8 @@ static inline __aicore__ void router_softmax(__ubuf__ float *w, __ubuf__ float *
     ASC_THEN();
 }
 
-/* Offsets of lines: of token r, the last of `rows` for lanes behind it, and line k: r row + k step +
- * first. Ends with ASC_THEN(). */
+/* Offsets of lines: of token r, the last of `rows` for lanes behind it, and line k: r row + k step
+ * + first. Ends with ASC_THEN(). */
 static inline __aicore__ void router_lines_table(__ubuf__ int32_t *table, int64_t row, int64_t step,
                                                  int64_t first, int64_t k, int64_t rows)
 {

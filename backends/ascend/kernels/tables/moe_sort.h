@@ -5,6 +5,19 @@
 #include "moe_route.args.h"
 #include "shared/asc_lanes.h"
 
+/* Slots that are sorted together. */
+typedef struct moe_chunk {
+    int64_t first, count; /* slots */
+} moe_chunk;
+
+static inline __aicore__ moe_chunk moe_chunk_of(int64_t chunk, int64_t each, int64_t slots)
+{
+    moe_chunk c;
+    c.first = chunk * each;
+    c.count = asc_min_of(each, slots - c.first);
+    return c;
+}
+
 /* table[i] = i step + first, of n. Ends with ASC_THEN(). */
 static inline __aicore__ void moe_steps(__ubuf__ int32_t *table, int64_t step, int64_t first,
                                         int64_t n)
