@@ -101,8 +101,8 @@ def why_not(experts, *inputs):
 
 def compute(experts, hidden_states, top_k_index, top_k_weights):
     """What these experts make of the tokens; None where they run as transformers has them."""
-    if why_not(experts, hidden_states) is not None:
-        return None
+    if top_k_weights.shape != top_k_index.shape or why_not(experts, hidden_states) is not None:
+        return None  # transformers 5.0 gives Hunyuan's the weights of all experts
     gate_up, down, gate_up_bias, down_bias = _matrices(experts)
     layout = {"transposed": getattr(experts, "is_transposed", False), "interleaved": not getattr(experts, "is_concatenated", True)}
     return tigon.torch.fused_moe(hidden_states, gate_up, down, top_k_index, top_k_weights, gate_up_bias, down_bias, **layout,
