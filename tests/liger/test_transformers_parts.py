@@ -204,7 +204,7 @@ def test_on_the_meta_device():
         model = transformers.AutoModelForCausalLM.from_config(tiny.config("gemma2"))
     _models._known.clear()
     words = tigon.transformers.status(tigon.transformers.apply_to(model))
-    assert set(words.values()) == {"tigon"}
+    assert {word for name, word in words.items() if name} == {"tigon"}  # of the head it depends on where it is
 
 
 def test_a_pickle_in_another_process(tmp_path):

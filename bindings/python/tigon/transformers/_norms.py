@@ -13,7 +13,7 @@ from torch import nn
 import tigon.torch
 from tigon.transformers import _probe
 from tigon.transformers._classes import Part, makers, parts, replacing
-from tigon.transformers._plain import autocast_type, is_untouched, original, promoted, reads, takes
+from tigon.transformers._plain import autocast_type, original, promoted, reads, takes
 
 # Calls of these are single nodes for torch.fx.
 rms_norm, layer_norm = tigon.torch.rms_norm, tigon.torch.layer_norm
