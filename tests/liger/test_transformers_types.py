@@ -75,3 +75,42 @@ def test_undo(models):
     given = tiny.batch(plain)
     expected = tiny.loss_and_gradients(plain, given)
     assert all(torch.equal(value, expected[name]) for name, value in tiny.loss_and_gradients(ours, given).items())
+
+
+FEW = ("llama", "qwen3", "gemma3", "gpt_oss", "qwen2_vl")
+
+
+@pytest.mark.parametrize("model_type", FEW)
+@pytest.mark.parametrize("how", ("deepcopy", "checkpointing", "save_pretrained", "LoRA before", "LoRA after"))
+def test_with_others(how, model_type, tmp_path):
+    peft = pytest.importorskip("peft") if how.startswith("LoRA") else None
+    plain = tiny.make(model_type)
+    ours = tigon.transformers.apply_to(copy.deepcopy(plain))
+    given = tiny.batch(plain)
+    if how == "deepcopy":
+        ours = copy.deepcopy(ours)
+    elif how == "checkpointing":
+        for model in (plain, ours):
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        given["use_cache"] = False
+    elif how == "save_pretrained":
+        ours.save_pretrained(tmp_path)
+        ours = tigon.transformers.apply_to(type(plain).from_pretrained(tmp_path)).train()
+    else:
+        config = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+        ours = tigon.transformers.undo(ours) if how == "LoRA before" else ours
+        adapted = []
+        for model in (ours, plain):
+            torch.manual_seed(3)
+            adapted.append(peft.get_peft_model(model, config).train())
+        ours, plain = adapted
+        if how == "LoRA before":
+            tigon.transformers.apply_to(ours)
+        assert "tigon" in tigon.transformers.status(ours).values()
+        results = []
+        for model in (ours, plain):
+            loss = model(**given).loss
+            loss.backward()
+            results.append({"loss": loss.detach(), **{n: p.grad for n, p in model.named_parameters() if p.grad is not None}})
+        return same(*results, 2e-5)
+    same(tiny.loss_and_gradients(ours, given), tiny.loss_and_gradients(plain, given), 2e-5)
