@@ -129,7 +129,7 @@ def test_trainer(tmp_path, monkeypatch, name, kind):
     finally:
         tigon.transformers.uninstall()
     assert "tigon" in tigon.transformers.status(found.model).values()
-    assert OLD and (name.startswith("SFT") or of_liger(found)) or len(calls) >= STEPS
+    assert OLD and (name[:4] in ("SFT", "SFT-", "RLOO") or of_liger(found)) or len(calls) >= STEPS  # older ones have no such loss
     assert_same(found, expected, model(kind))
 
 
