@@ -151,8 +151,10 @@ static inline __aicore__ int ASC_NAME(moe_collect_rows)(const grouped_cut *g, mo
         const int64_t own = moe_own(p, &first), at_once = most / asc_round_up(n, 16);
         __gm__ ASC_T *to = panels + (p->turn % MOE_PANELS * MOE_TILE_ROWS + first) * panel_stride;
         const int64_t j = p->task.begin + p->task.at.row + first;
-        if (p->turn >= MOE_PANELS)
+        if (p->turn >= MOE_PANELS) {
             asc_sync_block_wait(PIPE_S, MOE_FREE);
+            asc_sync_pipe(PIPE_MTE3); /* what it wrote there before, if no copies came between */
+        }
         for (int64_t r = 0; r < own; r += at_once)
             for (int64_t column = 0; column < k; column += n)
                 turn = ASC_NAME(moe_copy)(to + r * panel_stride, j + r,
