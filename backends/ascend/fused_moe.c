@@ -3,6 +3,8 @@
 #include "fused_moe.h"
 #include "gemm_cut.h"
 #include "kernels/experts/fused_moe.args.h"
+#include "kernels/tables/moe_gather.args.h"
+#include "moe_route.h"
 
 ASCEND_MIX_KERNEL(moe_project, MOE_PROJECT);
 
@@ -13,7 +15,13 @@ ASCEND_KERNELS(fused_moe) = {
     {0},
 };
 
-ASCEND_OPERATOR(fused_moe_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(fused_moe_forward, TG_TAKES_FLOATS);
+
+/* What the routing has no room for in UB is left to others, and so are sums of more rows. */
+int ascend_fused_moe_forward_accepts(const tg_fused_moe_forward_args *args)
+{
+    return args->index->shape[1] <= MOE_PLACES && ascend_routes(args->index, args->down->shape[0]);
+}
 
 moe_problem moe_problem_of(const tg_tensor *x, const tg_tensor *down, const tg_tensor *weights,
                            int64_t transposed)

@@ -2,6 +2,7 @@
  * products of groups, the gate's gradients on whole rows between them. */
 #include "fused_moe.h"
 #include "kernels/experts/fused_moe.args.h"
+#include "kernels/tables/moe_gather.args.h"
 
 ASCEND_KERNEL(moe_gate_backward, MOE_GATE_BACKWARD);
 ASCEND_KERNEL(moe_bias_dots, MOE_BIAS_DOTS);
@@ -23,7 +24,12 @@ ASCEND_KERNELS(fused_moe_backward) = {
     {0},
 };
 
-ASCEND_OPERATOR(fused_moe_backward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(fused_moe_backward, TG_TAKES_FLOATS);
+
+int ascend_fused_moe_backward_accepts(const tg_fused_moe_backward_args *args)
+{
+    return args->place->shape[1] <= MOE_PLACES;
+}
 
 /* All that the steps share. x, dy and what follows: rows of slots. weights: f32. */
 typedef struct gradients {

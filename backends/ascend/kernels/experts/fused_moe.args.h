@@ -9,14 +9,14 @@ enum { MOE_SWIGLU, MOE_GEGLU, MOE_GEGLU_EXACT };
 
 /* Sides of a tile; of its columns half are gates and half what they multiply. Products of a block
  * wait in so many slots of memory, and gathered rows in panels: as many as there are packets in L1,
- * which may all be of different tasks. MOE_PIECE: bytes of such rows that a vector core has at a
- * time. */
+ * which may all be of different tasks. MOE_PANEL_PIECE: bytes of such rows that a vector core has
+ * at a time. */
 enum {
     MOE_TILE_ROWS = 128,
     MOE_TILE_COLUMNS = 256,
     MOE_SLOTS = 2,
     MOE_PANELS = GEMM_PACKETS,
-    MOE_PIECE = 16384
+    MOE_PANEL_PIECE = 16384
 };
 
 /* What the plans of UB depend on. */
@@ -36,45 +36,45 @@ enum {
  * columns. A task is rows of a group, at most a tile's, and `columns` gates, at most; with gather
  * the vector cores copy its rows to a panel first, whose rows lie panel_stride apart. work:
  * MOE_SLOTS tiles a block; panels: MOE_PANELS of them. */
-#define MOE_PROJECT(X)                                                                         \
-    X(MEMORY, a, ASC_T)                                                                        \
-    X(MEMORY, b, ASC_T)                                                                        \
-    X(MEMORY, bias, float)                                                                     \
-    X(MEMORY, offset, int64_t)                                                                 \
-    X(MEMORY, gather, int64_t)                                                                 \
-    X(MEMORY, work, float)                                                                     \
-    X(MEMORY, panels, ASC_T)                                                                   \
-    X(MEMORY, pre, ASC_T)                                                                      \
-    X(MEMORY, act, ASC_T)                                                                      \
-    X(GRID, planned_rows, planned_columns, group, side)                                        \
-    X(I64, top_k)                                                                              \
-    X(I64, a_stride)                                                                           \
-    X(I64, b_stride)                                                                           \
-    X(I64, b_step)                                                                             \
-    X(I64, b_turned)                                                                           \
-    X(I64, pre_stride)                                                                         \
-    X(I64, act_stride)                                                                         \
-    X(I64, groups)                                                                             \
-    X(I64, rows)                                                                               \
-    X(I64, inner)                                                                              \
-    X(I64, k)                                                                                  \
-    X(I64, columns)                                                                            \
-    X(I64, panel_stride)                                                                       \
-    X(I64, packet)                                                                             \
-    X(I64, band)                                                                               \
-    MOE_GATE(X)                                                                                \
-    X(BUFFER, both, .bytes = 8, .to = TG_UB_LAST, .copies = 2, .bank = TG_UB_BANK_LOW)         \
-    X(BUFFER, halves, .bytes = 8, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW, .when = MOE_PAIRS) \
-    X(BUFFER, piece, .per = TG_UB_FIXED, .bytes = MOE_PIECE, .to = TG_UB_LAST, .copies = 2)    \
-    X(BUFFER, h, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)                        \
-    X(BUFFER, e, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)                        \
-    X(BUFFER, p, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = MOE_EXACT)     \
-    X(BUFFER, q, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = MOE_EXACT)     \
-    X(BUFFER, coefficients, .per = TG_UB_FIXED, .bytes = 9 * 32, .to = TG_UB_LAST,             \
-      .when = MOE_EXACT)                                                                       \
-    X(BUFFER, to_halves, .bytes = 4, .to = TG_UB_LAST, .when = MOE_PAIRS)                      \
-    X(BUFFER, pre, .bytes = 4, .to = TG_UB_LAST, .copies = 2, .when = TG_UB_16BIT)             \
-    X(BUFFER, pre_f32, .bytes = 8, .to = TG_UB_LAST, .copies = 2, .when = TG_UB_32BIT)         \
+#define MOE_PROJECT(X)                                                                            \
+    X(MEMORY, a, ASC_T)                                                                           \
+    X(MEMORY, b, ASC_T)                                                                           \
+    X(MEMORY, bias, float)                                                                        \
+    X(MEMORY, offset, int64_t)                                                                    \
+    X(MEMORY, gather, int64_t)                                                                    \
+    X(MEMORY, work, float)                                                                        \
+    X(MEMORY, panels, ASC_T)                                                                      \
+    X(MEMORY, pre, ASC_T)                                                                         \
+    X(MEMORY, act, ASC_T)                                                                         \
+    X(GRID, planned_rows, planned_columns, group, side)                                           \
+    X(I64, top_k)                                                                                 \
+    X(I64, a_stride)                                                                              \
+    X(I64, b_stride)                                                                              \
+    X(I64, b_step)                                                                                \
+    X(I64, b_turned)                                                                              \
+    X(I64, pre_stride)                                                                            \
+    X(I64, act_stride)                                                                            \
+    X(I64, groups)                                                                                \
+    X(I64, rows)                                                                                  \
+    X(I64, inner)                                                                                 \
+    X(I64, k)                                                                                     \
+    X(I64, columns)                                                                               \
+    X(I64, panel_stride)                                                                          \
+    X(I64, packet)                                                                                \
+    X(I64, band)                                                                                  \
+    MOE_GATE(X)                                                                                   \
+    X(BUFFER, both, .bytes = 8, .to = TG_UB_LAST, .copies = 2, .bank = TG_UB_BANK_LOW)            \
+    X(BUFFER, halves, .bytes = 8, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW, .when = MOE_PAIRS)    \
+    X(BUFFER, piece, .per = TG_UB_FIXED, .bytes = MOE_PANEL_PIECE, .to = TG_UB_LAST, .copies = 2) \
+    X(BUFFER, h, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)                           \
+    X(BUFFER, e, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)                           \
+    X(BUFFER, p, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = MOE_EXACT)        \
+    X(BUFFER, q, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = MOE_EXACT)        \
+    X(BUFFER, coefficients, .per = TG_UB_FIXED, .bytes = 9 * 32, .to = TG_UB_LAST,                \
+      .when = MOE_EXACT)                                                                          \
+    X(BUFFER, to_halves, .bytes = 4, .to = TG_UB_LAST, .when = MOE_PAIRS)                         \
+    X(BUFFER, pre, .bytes = 4, .to = TG_UB_LAST, .copies = 2, .when = TG_UB_16BIT)                \
+    X(BUFFER, pre_f32, .bytes = 8, .to = TG_UB_LAST, .copies = 2, .when = TG_UB_32BIT)            \
     X(BUFFER, act, .to = TG_UB_LAST, .copies = 2)
 
 /* From the gradients `da` of the gate's results, [rows, columns] f32, and the products `pre`: dpre,

@@ -143,7 +143,7 @@ static inline __aicore__ int ASC_NAME(moe_copy)(__gm__ ASC_T *to, int64_t j, int
 static inline __aicore__ int ASC_NAME(moe_collect_rows)(const grouped_cut *g, moe_place *p,
                                                         int turn, ASC_PARAMS(MOE_PROJECT))
 {
-    const int64_t most = MOE_PIECE / (int64_t)sizeof(ASC_T), n = asc_min_of(k, most);
+    const int64_t most = MOE_PANEL_PIECE / (int64_t)sizeof(ASC_T), n = asc_min_of(k, most);
     if (p->task.none)
         return turn;
     if (moe_gathers(g, p, gather != 0)) {
