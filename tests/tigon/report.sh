@@ -45,7 +45,7 @@ has "$work/text" 'swiglu_forward +Liger kernel \(Triton\) +liger_kernel\.ops\.sw
 has "$work/text" 'swiglu_forward +Tigon +tg_swiglu_forward +in gate, opt up, out y'
 has "$work/text" 'swiglu_forward +check on a card .* +tigon check --device npu --strict swiglu_forward'
 has "$work/text" 'kernels/maps/swiglu\.asc\.c +[0-9]+'
-has "$work/text" 'asc_exp +arithmetic +vector +6 +[1-9][0-9]* +[1-9][0-9.]* +0\.00 +swiglu\.asc\.c:[0-9]+, :[0-9]+, swiglu_forward\.asc\.h:[0-9]+, :[0-9]+, '
+has "$work/text" 'asc_exp +arithmetic +vector +6 +[1-9][0-9]* +[1-9][0-9.]* +0\.00 +swiglu_forward\.asc\.h:[0-9]+, :[0-9]+, swiglu_limited\.h:[0-9]+, :[0-9]+, '
 has "$work/text" 'swiglu_forward_f32 +gate_multiplier +real +1$'
 has "$work/text" 'double buffering +yes +up, gate; V, MTE2, MTE3 busy [0-9.]+ '
 has "$work/text" 'swiglu_forward_f32, large: .*each takes every 40th of [0-9]+ tasks'

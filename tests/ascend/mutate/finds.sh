@@ -10,7 +10,7 @@ rm -f "$folder/answers"
 MUTATE_ALL=$folder/answers "$tigon" check --threads 1 --strict --quick swiglu >"$folder/output" 2>&1 || { cat "$folder/output"; exit 1; }
 calls=$(wc -l <"$folder/answers")
 [ "$calls" -gt 30 ] && [ "$(grep -c ' noticed$' "$folder/answers")" -gt 30 ] || { cat "$folder/answers"; exit 1; }
-call=$(sed -n 's/^\(swiglu.asc.c:.*\) noticed$/\1/p' "$folder/answers" | head -1)
+call=$(sed -n 's/^\(swiglu_limited.h:.*\) noticed$/\1/p' "$folder/answers" | head -1)
 if MUTATE_FORGET=$call "$tigon" check --strict --quick swiglu >"$folder/output" 2>&1; then
     echo "nothing fails without $call by itself"
     exit 1
