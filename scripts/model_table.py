@@ -75,6 +75,8 @@ def cell(good, others, notes):
 def of_modules(model, notes):
     found = {column: [] for column in COLUMNS}
     for name, words in tigon.transformers.status(model).items():
+        if name == "attention":  # counted below
+            continue
         found[column_of(model.get_submodule(name))].append(words)
     return {column: cell(all_words.count("tigon"), [w.replace("as it was: ", "") for w in all_words if w != "tigon"], notes)
             for column, all_words in found.items()}

@@ -149,3 +149,13 @@ def test_lora_around_the_matrices_of_experts():
     assert any("LoRA" in said for said in words.values())
     adapted(input_ids=IDS).logits.sum().backward()
     assert all(p.grad is not None for p in adapted.parameters() if p.requires_grad)
+
+
+@pytest.mark.parametrize("model_type", ("gpt_oss", "mixtral"))
+def test_compiled_in_one_graph(model_type):
+    """Nothing is tried out while a compiler traces."""
+    model = tigon.transformers.apply_to(make(model_type))
+    ids = torch.arange(24).view(2, 12)
+    torch._dynamo.reset()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(input_ids=ids, labels=ids).loss, model(input_ids=ids, labels=ids).loss)

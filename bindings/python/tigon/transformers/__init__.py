@@ -30,6 +30,8 @@ MODEL_TYPES = (
     "qwen3_moe",
 )
 OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear")
+
+
 def _of_transformers(model):
     """The model of transformers that this one is, or that PEFT has put adapters into."""
     from transformers import PreTrainedModel
@@ -64,28 +66,44 @@ def _patch_modules(base, options):
         if not isinstance(part, Part) or (part.option == "linear" and (module is head or module.bias is not None)):
             continue
         known += part.option != "linear"
-        if options[part.option] and _models.is_as_made(module):
+        wanted = options[part.option]
+        if wanted and _models.is_as_made(module):
             put(module, _models.patch_of(module, part))
         else:
             put(module, original(type(module)))
-            kept += [name or type(module).__name__] * options[part.option]
+            kept += [name or type(module).__name__] * (wanted != _models.is_patched(module))
     if not known:
         raise ValueError(f"nothing in {type(base).__name__} computes what Tigon has, among its norms, rotations, feed-forward blocks and heads")
     return kept
 
 
 _before = weakref.WeakKeyDictionary()  # a model: its attention before it was Tigon's
+_without: Any = weakref.WeakSet()  # models that refused another implementation of attention
+
+
+_NO_IMPLEMENTATION = "its attention is no implementation of transformers"
+
+
+def _keeps_attention(model):
+    """Words for why apply_to() leaves a model's attention as it is, None where it does not."""
+    config = model.config.get_text_config()
+    if config._attn_implementation not in ("sdpa", "eager", "tigon"):
+        return f"{config._attn_implementation!r} was asked for"
+    if config.output_attentions:
+        return "output_attentions was asked for"
+    if not model._supports_sdpa and config.model_type not in MODEL_TYPES:
+        return "it has no masks of transformers for PyTorch's attention"
+    return _NO_IMPLEMENTATION if model in _without else None
 
 
 def _use_attention(model, use):
     """Another implementation than PyTorch's was asked for by name, and stays."""
-    config = model.config.get_text_config()
-    current = config._attn_implementation
-    own = not model._supports_sdpa and config.model_type not in MODEL_TYPES  # its masks may be its own, too
-    if use and current in ("sdpa", "eager") and not config.output_attentions and not own:
+    current = model.config.get_text_config()._attn_implementation
+    if use and current != "tigon" and not _keeps_attention(model):
         try:
             model.set_attn_implementation("tigon")
-        except ValueError:  # a model whose attention is no implementation of transformers
+        except ValueError:
+            _without.add(model)
             return
         _before[model] = current
     elif not use and current == "tigon":
@@ -117,7 +135,9 @@ def apply_to(
 def undo(model: Model) -> Model:
     """Every module is of its own class again, and attention is what it was before apply_to(). Returns the model."""
     base = _of_transformers(model)
-    _patch_modules(base, dict.fromkeys(OPTIONS, False))
+    kept = _patch_modules(base, dict.fromkeys(OPTIONS, False))
+    if kept:
+        warnings.warn(f"{len(kept)} modules, such as {kept[0]}, stay on Tigon: fully_shard() has put classes around theirs")
     _use_attention(base, False)
     return model
 
@@ -129,11 +149,19 @@ def register() -> None:
 
 
 def status(model: Any) -> Dict[str, str]:
-    """What the modules run on that Tigon knows, by their names: "tigon", or why they run as transformers made them. Experts of a mixture
-    run on Tigon after apply_to() (option mlp), and in any model of transformers with experts_implementation="tigon"."""
+    """What the modules run on that Tigon knows, by their names, and under "attention" what all attention does: "tigon", or why they run as
+    transformers made them. Experts of a mixture run on Tigon after apply_to() (option mlp), and in any model of transformers with
+    experts_implementation="tigon"."""
+    from transformers import PreTrainedModel
+
     from tigon.transformers import _models
 
-    return dict(_models.status_of(model.get_base_model() if hasattr(model, "get_base_model") else model))
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    found = dict(_models.status_of(base))
+    if isinstance(base, PreTrainedModel):
+        tigon = base.config.get_text_config()._attn_implementation == "tigon"
+        found["attention"] = "tigon" if tigon else f"as it was: {_keeps_attention(base) or 'tigon was not asked for'}"
+    return found
 
 
 class AutoTigonModelForCausalLM:

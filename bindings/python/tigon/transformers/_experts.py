@@ -1,6 +1,5 @@
 """Experts of mixtures in Hugging Face's models, on fused_moe: what transformers calls experts_implementation="tigon", and what apply_to() puts
 into experts. What differs from gated experts whose matrices are plain tensors runs as transformers has it, and words say why."""
-import functools
 import types
 
 import torch
@@ -43,8 +42,16 @@ def _options(experts, gate):
     return {**{option: getattr(experts, name) for option, name in names.items()}, **rest}
 
 
-@functools.lru_cache(maxsize=None)
+_gates = {}  # a class, are its halves interleaved: which of GATES it has, found before a compiler traces it
+
+
 def _own_gate(cls, interleaved):
+    if (cls, interleaved) not in _gates:
+        _gates[cls, interleaved] = _find_gate(cls, interleaved)
+    return _gates[cls, interleaved]
+
+
+def _find_gate(cls, interleaved):
     """Which of GATES the _apply_gate of a class is, found by running it; None where it is none of them."""
     experts = types.SimpleNamespace(limit=0.75, alpha=1.5, act_fn=torch.nn.SiLU())
     gate_up = 2 * _probe.random(4, 12)

@@ -5,7 +5,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 
 from tigon.transformers import _attention, _blocks, _experts, _forwards, _loss, _masks, _mixtures, _norms, _rotary  # noqa: F401
 from tigon.transformers._classes import Part, parts, patch
-from tigon.transformers._plain import original
+from tigon.transformers._plain import behind, original
 
 AttentionInterface.register("tigon", _attention.attention)
 AttentionMaskInterface.register("tigon", _masks.make)
@@ -20,7 +20,7 @@ _known = {}  # what a class of modules is, with such parameters and modules in i
 def _key(module):
     children = tuple((name, original(type(m))) for name, m in module._modules.items())
     settings = tuple((name, value) for name, value in vars(module).items() if type(value) in (bool, str) and name != "training")
-    return type(module), tuple(name for name, p in module._parameters.items() if p is not None), children, settings
+    return behind(type(module)), tuple(name for name, p in module._parameters.items() if p is not None), children, settings
 
 
 def _recognise(module):
@@ -35,7 +35,7 @@ def _recognise(module):
 
 def find(module):
     """The part that a module is, words where it could be one but is not, None for all else."""
-    cls = type(module)
+    cls = behind(type(module))
     if cls in parts:
         return parts[cls]
     if cls is nn.Linear:
@@ -55,6 +55,10 @@ def _of_parametrised(module):
     return "a parametrisation computes its parameters" if same else None
 
 
+def is_patched(module):
+    return behind(type(module)) in parts
+
+
 def patch_of(module, part):
     return patch(original(type(module)), part)
 
@@ -68,7 +72,7 @@ def _words_of(module, part):
 def _status_of_experts(name, module):
     if name.endswith(".base_layer"):
         return "as it was: LoRA's target_parameters are around its matrices"
-    asked = type(module) in parts or getattr(module.config, "_experts_implementation", None) == "tigon"
+    asked = is_patched(module) or getattr(module.config, "_experts_implementation", None) == "tigon"
     words = _experts.why_not(module) if asked else "tigon was not asked for"
     return f"as it was: {words}" if words else "tigon"
 
@@ -77,13 +81,13 @@ def status_of(model):
     """(name, words) of each module that could be Tigon's."""
     for name, module in model.named_modules():
         part = find(module)
-        if part is None or (isinstance(part, Part) and (part.option == "linear" or part.make == "layer") and type(module) not in parts):
+        if part is None or (isinstance(part, Part) and (part.option == "linear" or part.make == "layer") and not is_patched(module)):
             continue
         if isinstance(part, str):
             yield name, f"as it was: {part}"
         elif part.make == "experts":
             yield name, _status_of_experts(name, module)
-        elif type(module) in parts:
+        elif is_patched(module):
             words = _words_of(module, part)
             yield name, f"as it was: {words}" if words else "tigon"
         else:
@@ -91,8 +95,9 @@ def status_of(model):
 
 
 def is_as_made(module):
-    """May the class of this module change? Not where a parametrisation made one, or where a forward of its own would run anyway."""
-    if torch.nn.utils.parametrize.is_parametrized(module):
+    """May the class of this module change? Not where a parametrisation or fully_shard() made one, or where a forward of its own would run
+    anyway."""
+    if torch.nn.utils.parametrize.is_parametrized(module) or behind(type(module)) is not type(module):
         return False
     own = module.__dict__.get("_old_forward", module.__dict__.get("forward"))
     return own is None or getattr(own, "__func__", None) is type(module).forward

@@ -1,4 +1,6 @@
 """Which tensors Tigon takes, and when a weight may be read past its module. The rule stands here, for every module that a patch looks into."""
+import sys
+
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
@@ -15,6 +17,13 @@ originals = {}  # a class of a patch: the class in whose place it stands
 
 def original(cls):
     return originals.get(cls, cls)
+
+
+def behind(cls):
+    """The class of a module as it was before fully_shard(), which puts one of its own around it."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    sharded = fsdp is not None and issubclass(cls, getattr(fsdp, "FSDPModule", ()))
+    return cls.__mro__[2] if sharded and len(cls.__mro__) > 3 else cls
 
 
 def takes(*tensors):

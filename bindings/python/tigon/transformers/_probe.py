@@ -7,6 +7,8 @@ import contextlib
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from tigon.transformers._plain import behind
+
 
 def random(*shape, seed=0, dtype=torch.float32):
     generator = torch.Generator("cpu").manual_seed(1000 + seed)
@@ -15,7 +17,7 @@ def random(*shape, seed=0, dtype=torch.float32):
 
 def twin(module, parameters=(), modules=(), **attributes):
     """An instance of the module's class, with its settings, these parameters and modules, and no hooks."""
-    cls = type(module)
+    cls = behind(type(module))
     copy = cls.__new__(cls)
     copy.__dict__.update(module.__dict__)
     for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_buffers"):
