@@ -9,14 +9,20 @@ that PyTorch's attention has no meaning for:
 
 W is the window, 0 where there is none; its rows are one in memory. Every other mask is transformers' own for PyTorch's attention.
 """
+import inspect
+
 import torch
+import transformers
 from transformers.masking_utils import (
-    and_masks, causal_mask_function, fast_all, packed_sequence_mask_function, prepare_padding_mask, sdpa_mask, sliding_window_overlay,
+    and_masks, causal_mask_function, packed_sequence_mask_function, prepare_padding_mask, sdpa_mask, sliding_window_overlay,
 )
 from transformers.utils.import_utils import is_tracing
 
 from tigon.transformers import MODEL_TYPES
 from tigon.transformers._library import takes_config
+
+if "q_length" not in inspect.signature(sdpa_mask).parameters:
+    raise ImportError(f"tigon.transformers needs transformers 5.5 or newer, found {transformers.__version__}")
 
 KEYS, STARTS = torch.int8, torch.int64
 _ANDED = and_masks(causal_mask_function).__code__
@@ -80,7 +86,7 @@ def _parts_of(mask_function):
 def _keys(batch_size, length, padding, offset, device):
     if padding is not None:
         padding = padding[:, offset:offset + length]
-        if is_tracing(padding) or not fast_all(padding):
+        if is_tracing(padding) or not padding.all():
             return padding.to(KEYS)[:, None, None, :]
     return torch.empty(1, 1, 0, length, dtype=KEYS, device=device)
 
