@@ -1,5 +1,6 @@
 """Experts of mixtures in Hugging Face's models, on fused_moe: what transformers calls experts_implementation="tigon", and what apply_to() puts
 into experts. What differs from gated experts whose matrices are plain tensors runs as transformers has it, and words say why."""
+import functools
 import types
 
 import torch
@@ -42,26 +43,24 @@ def _options(experts, gate):
     return {**{option: getattr(experts, name) for option, name in names.items()}, **rest}
 
 
-_gates = {}  # a class, are its halves interleaved: which of GATES it has, found before a compiler traces it
-
-
-def _own_gate(cls, interleaved):
-    if (cls, interleaved) not in _gates:
-        _gates[cls, interleaved] = _find_gate(cls, interleaved)
-    return _gates[cls, interleaved]
-
-
+@functools.lru_cache(maxsize=None)
 def _find_gate(cls, interleaved):
-    """Which of GATES the _apply_gate of a class is, found by running it; None where it is none of them."""
+    """Which of GATES the _apply_gate of a class is, found by running it: its index, None where it is none of them."""
     experts = types.SimpleNamespace(limit=0.75, alpha=1.5, act_fn=torch.nn.SiLU())
     gate_up = 2 * _probe.random(4, 12)
     expected = _probe.run(cls._apply_gate, experts, gate_up)
     halves = (gate_up[:, ::2], gate_up[:, 1::2]) if interleaved else gate_up.chunk(2, dim=-1)
-    for gate in GATES:
+    for index, gate in enumerate(GATES):
         found = _probe.run(tigon.torch.swiglu, *(h.contiguous() for h in halves), **_options(experts, gate))
         if expected is not None and _probe.agree(found, expected):
-            return gate
+            return index
     return None
+
+
+@torch.compiler.assume_constant_result
+def _own_gate(cls, interleaved):
+    """The same, which a compiler asks instead of tracing it."""
+    return _find_gate(cls, interleaved)
 
 
 def _gate_of(experts):
@@ -73,7 +72,7 @@ def _gate_of(experts):
         own = None if "_apply_gate" in vars(experts) else _own_gate(cls, not getattr(experts, "is_concatenated", True))
         if own is None or (hasattr(experts, "act_fn") and _activation_of(experts) != "swiglu"):
             return None, "they have an _apply_gate of their own"
-        return _options(experts, own), None
+        return _options(experts, GATES[own]), None
     activation = _activation_of(experts)
     if activation is None:
         return None, f"their activation is {type(getattr(experts, 'act_fn', None)).__name__}"
