@@ -73,7 +73,7 @@ int64_t mhc_chunk_of(const ascend_plan *plan, const mhc_tokens *k, int64_t size)
 tg_status mhc_turn(tg_ctx *ctx, const tg_tensor *where, const void *from, int type, int64_t rows,
                    int64_t columns, const void **to)
 {
-    enum { LANES = 64, MOST = 16 * LANES };
+    enum { LANES = 64, MOST = 16 * LANES, LEAST = 16 };
     mhc_matrix of_from, of_to;
     ascend_plan plan;
     float *memory;
@@ -83,12 +83,12 @@ tg_status mhc_turn(tg_ctx *ctx, const tg_tensor *where, const void *from, int ty
     ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_mhc_coeffs_products[0], all, 0));
     const int64_t share = (rows + plan.problem.cores - 1) / plan.problem.cores,
                   wanted = (share + LANES - 1) / LANES * LANES;
-    for (int64_t n = wanted < MOST ? wanted : MOST; n > 0; n -= LANES)
+    for (int64_t n = wanted < MOST ? wanted : MOST; n >= LEAST; n = n > LANES ? n - LANES : n / 2)
         if (ascend_fits(&plan, n, columns))
             return ASCEND_LAUNCH(
                 ctx, &plan, mhc_turn, .from = all,
                 .to = mhc_matrix_at(&of_to, where, memory, type, columns, rows, rows));
-    return ascend_host->fail(TG_EUNSUPPORTED, "mhc_turn: UB has no room for 64 rows of %lld",
+    return ascend_host->fail(TG_EUNSUPPORTED, "mhc_turn: UB has no room for 16 rows of %lld",
                              (long long)columns);
 }
 

@@ -7,7 +7,7 @@
 #include "share/text.h"
 #include "trial.h"
 
-enum { WIDEST = 1 << 18, MOST_ROWS = 400, MOST_DIMENSIONS = 4, TRIES = 64 };
+enum { WIDEST = 1 << 18, MOST_ROWS = 400, MOST_DIMENSIONS = 4, TRIES = 256 };
 enum { MOST_ELEMENTS = 1 << 22 }; /* of a tensor: one that has two widths may come out far larger */
 
 /* ---- random numbers ---- */

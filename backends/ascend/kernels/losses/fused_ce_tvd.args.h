@@ -8,7 +8,7 @@ enum { CETVD_RING = 4 };       /* buffers of the backward's ring */
 enum { CETVD_ROW_LANES = 20 }; /* times 64: what softmax_logp.h keeps of a row of logits */
 enum { CETVD_LANES = 32 };     /* times 64: other numbers */
 enum { CETVD_GROUPS = 16 };    /* runs of a row's pieces, each of which has a sum of its own */
-enum { CETVD_CHUNK = 2048 };   /* elements: what the precise arithmetic takes of a piece */
+enum { CETVD_CHUNK = 1536 };   /* elements: what the precise arithmetic takes of a piece */
 
 /* Both directions. share: rows of a block; columns: a plan has one at least. */
 #define CETVD_GIVEN(X)                             \
