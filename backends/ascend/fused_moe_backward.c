@@ -26,9 +26,13 @@ ASCEND_KERNELS(fused_moe_backward) = {
 
 ASCEND_OPERATOR_IF(fused_moe_backward, TG_TAKES_FLOATS);
 
+/* Wider rows, of which several tiles make one sum, are not this operator's. */
+enum { MOST_COLUMNS = 8192 };
+
 int ascend_fused_moe_backward_accepts(const tg_fused_moe_backward_args *args)
 {
-    return args->place->shape[1] <= MOE_PLACES;
+    return args->place->shape[1] <= MOE_PLACES && args->x->shape[1] <= MOST_COLUMNS &&
+           args->down->shape[args->transposed ? 1 : 2] <= MOST_COLUMNS;
 }
 
 /* All that the steps share. x, dy and what follows: rows of slots. weights: f32. */
