@@ -12,6 +12,32 @@ typedef struct grouped_cut {
     __gm__ int64_t *offset;
 } grouped_cut;
 
+/* All groups' rows by tiles of tile_m x tile_n; `packet` and `band` as in gemm_cut. */
+static inline __aicore__ grouped_cut grouped_rows_of(int64_t rows, int64_t n, int64_t k,
+                                                     int64_t tile_m, int64_t tile_n, int64_t packet,
+                                                     int64_t band, int64_t groups, int64_t step,
+                                                     __gm__ int64_t *offset)
+{
+    grouped_cut g;
+    g.of.m = rows;
+    g.of.n = n;
+    g.of.k = g.of.share = k;
+    g.of.tile_m = tile_m;
+    g.of.tile_n = tile_n;
+    g.of.tiles_m = 0;
+    g.of.tiles_n = (n + tile_n - 1) / tile_n;
+    g.of.splits = 1;
+    g.of.packet = packet;
+    g.of.band = band;
+    g.of.units = 0;
+    g.of.biased = 0;
+    g.groups = groups;
+    g.rows = rows;
+    g.step = step;
+    g.offset = offset;
+    return g;
+}
+
 /* Where a core is: a tile of a group, whose rows are `begin` to `end`, and before which come the
  * tiles of all others, `before` of them; behind the last group comes what belongs to none. The
  * tile's row is counted in the group. */

@@ -26,23 +26,8 @@ static inline __aicore__ void ASC_NAME(grouped_bring)(const grouped_cut *g, cons
 
 ASC_CUBE_KERNEL ASC_NAME(grouped_gemm)(ASC_PARAMS(GROUPED_GEMM))
 {
-    grouped_cut g;
-    g.of.m = rows;
-    g.of.n = n;
-    g.of.k = g.of.share = k;
-    g.of.tile_m = tile_m;
-    g.of.tile_n = tile_n;
-    g.of.tiles_m = 0;
-    g.of.tiles_n = (n + tile_n - 1) / tile_n;
-    g.of.splits = 1;
-    g.of.packet = packet;
-    g.of.band = band;
-    g.of.units = 0;
-    g.of.biased = 0;
-    g.groups = groups;
-    g.rows = rows;
-    g.step = GEMM_STEP_BYTES / (int64_t)sizeof(ASC_T);
-    g.offset = offset;
+    const int64_t step = GEMM_STEP_BYTES / (int64_t)sizeof(ASC_T);
+    grouped_cut g = grouped_rows_of(rows, n, k, tile_m, tile_n, packet, band, groups, step, offset);
     const int64_t bytes = packet * (int64_t)sizeof(ASC_T);
     const gemm_side left = gemm_side_of(a_stride, 0, tile_m, bytes, 0);
     const gemm_side right =

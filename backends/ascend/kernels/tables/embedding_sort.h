@@ -11,6 +11,7 @@
 
 #include "embedding.args.h"
 #include "shared/asc_lanes.h"
+#include "shared/asc_merge.h"
 
 /* Powers of 2: rows of a tile, owners. */
 typedef struct embedding_order {
@@ -178,18 +179,7 @@ static inline __aicore__ __ubuf__ float *embedding_sort(const embedding_scan *s)
         asc_bitsort(from + 2 * i, keys + i, (__ubuf__ uint32_t *)s->place + i,
                     (uint8_t)asc_min_of(MOST, (all - i) / SORTED));
     ASC_THEN();
-    for (int64_t length = SORTED; length < all; length *= 4) {
-        __ubuf__ float *lists[4];
-        for (int i = 0; i < 4; i++)
-            lists[i] = from + 2 * i * length;
-        asc_mrgsort4(to, lists, (uint8_t)(all / (4 * length)), (uint16_t)length, (uint16_t)length,
-                     (uint16_t)length, (uint16_t)length, 0, 15);
-        ASC_THEN();
-        __ubuf__ float *sorted = to;
-        to = from;
-        from = sorted;
-    }
-    return from;
+    return asc_merge(from, to, all);
 }
 
 /* The list to memory, sorted, and if there is `ends`, where the records of `tiles` tiles of the

@@ -4,6 +4,7 @@
 
 #include "moe_route.args.h"
 #include "shared/asc_lanes.h"
+#include "shared/asc_merge.h"
 
 /* Slots that are sorted together. */
 typedef struct moe_chunk {
@@ -50,18 +51,7 @@ static inline __aicore__ __ubuf__ float *moe_sort(__ubuf__ float *keys, __ubuf__
     enum { SORTED = 32 };
     asc_bitsort(to, keys, (__ubuf__ uint32_t *)values, (int32_t)(n / SORTED));
     ASC_THEN();
-    for (int64_t length = SORTED; length < n; length *= 4) {
-        __ubuf__ float *lists[4];
-        for (int i = 0; i < 4; i++)
-            lists[i] = to + 2 * i * length;
-        asc_mrgsort4(other, lists, (uint8_t)(n / (4 * length)), (uint16_t)length, (uint16_t)length,
-                     (uint16_t)length, (uint16_t)length, 0, 15);
-        ASC_THEN();
-        __ubuf__ float *sorted = other;
-        other = to;
-        to = sorted;
-    }
-    return to;
+    return asc_merge(to, other, n);
 }
 
 #endif
