@@ -48,10 +48,11 @@ SIMD_INLINE vi words_of_row(el e, const char *row, int64_t i, int64_t n)
 {
     if (!GROUPED_PAIRS)
         return (vi)(n >= VL ? v_load(e, row, i) : v_load_n(e, row, i, n, 0.0f));
-    if (n >= 2 * VL)
-        return *(const vi_mem *)(row + 2 * i);
     vi x = v_seti(0);
-    v_copy_part(&x, row + 2 * i, 2 * n);
+    if (n >= 2 * VL)
+        memcpy(&x, row + 2 * i, sizeof x); /* the address may be one of 2 bytes alone */
+    else
+        v_copy_part(&x, row + 2 * i, 2 * n);
     return x;
 }
 
