@@ -1,4 +1,4 @@
-# tigon_family(name [DIR folder] [LEVELS levels...]): adds the folder's sources to the library, by their roles
+# tigon_family(name [CHECKS_ALONE] [DIR folder] [LEVELS levels...]): adds the folder's sources to the library, by their roles
 # (docs/architecture.md). <name>_<role>.c and <name>_<role>_<part>.c each have a table of implementations of their own. Those of the
 # role cpu are compiled once per level, and so is <name>_kernel*.c, what they call; <name>_tiles.c is compiled for matrix units;
 # <name>_shared.c is what all call. <name>.c, where it is, checks what the shapes
@@ -31,7 +31,7 @@ endfunction()
 
 # Best level first: implementations are tried in that order.
 function(tigon_family name)
-    cmake_parse_arguments(PARSE_ARGV 1 FAMILY "" "DIR" "LEVELS")
+    cmake_parse_arguments(PARSE_ARGV 1 FAMILY "CHECKS_ALONE" "DIR" "LEVELS")
     if(NOT FAMILY_DIR)
         set(FAMILY_DIR src/ops/${name})
     endif()
@@ -47,6 +47,9 @@ function(tigon_family name)
     endif()
     if(EXISTS ${stem}_shared.c) # what all implementations call
         target_sources(tigon_objects PRIVATE ${stem}_shared.c)
+    endif()
+    if(FAMILY_CHECKS_ALONE)
+        return()
     endif()
     file(GLOB units CONFIGURE_DEPENDS ${stem}_tiles*.c)
     if(units)
@@ -118,6 +121,42 @@ function(tigon_grouped)
     foreach(level IN LISTS TIGON_LEVELS TIGON_LEVELS_BF16)
         tigon_level_object(tigon_grouped_${level} ${level} ${sources})
     endforeach()
+endfunction()
+
+# The families to compile of all: those of TIGON_ONLY_FAMILIES, and those that they call: "tg_<operator>(" in their sources, and in the
+# layer of the last layer's losses for those that stand on it. The others keep the checks of their arguments, for other devices.
+function(tigon_families_to_compile compiled)
+    set(${compiled} ${ARGN} PARENT_SCOPE)
+    if(NOT TIGON_ONLY_FAMILIES)
+        return()
+    endif()
+    set(chosen ${TIGON_ONLY_FAMILIES})
+    set(done gemm) # the product is always there
+    while(chosen)
+        list(POP_FRONT chosen family)
+        if(family IN_LIST done)
+            continue()
+        endif()
+        if(NOT family IN_LIST ARGN)
+            list(JOIN ARGN " " known)
+            message(FATAL_ERROR "TIGON_ONLY_FAMILIES: there is no family ${family}; there are gemm ${known}")
+        endif()
+        list(APPEND done ${family})
+        file(GLOB sources ${PROJECT_SOURCE_DIR}/src/ops/${family}/*.[ch])
+        if(family MATCHES "^fused_linear_")
+            file(GLOB layer ${PROJECT_SOURCE_DIR}/src/fused_linear/*.c)
+            list(APPEND sources ${layer})
+        endif()
+        foreach(source IN LISTS sources)
+            file(READ ${source} text)
+            foreach(other IN LISTS ARGN)
+                if(text MATCHES "[^a-z_]tg_${other}(_forward|_backward)?\\(")
+                    list(APPEND chosen ${other})
+                endif()
+            endforeach()
+        endforeach()
+    endwhile()
+    set(${compiled} ${done} PARENT_SCOPE)
 endfunction()
 
 function(tigon_families_done)
