@@ -41,4 +41,20 @@ static inline __aicore__ void sum_rows_accumulate(__ubuf__ float *sum, __gm__ ch
     asc_add(sum, sum, before, n);
 }
 
+/* The end of a sum: with `accumulate`, what y holds joins it; then it is rounded and copied out,
+ * and its memory is free. old: memory for what y holds; out: for the result, as f32 too. */
+static inline __aicore__ void sum_rows_end(__ubuf__ float *sum, __gm__ char *y, uint64_t old,
+                                           uint64_t out, int64_t y_type, int64_t accumulate,
+                                           uint32_t n)
+{
+    const int64_t bytes = n * asc_any_size(y_type);
+    if (accumulate)
+        sum_rows_accumulate(sum, y, old, (__ubuf__ float *)out, y_type, n);
+    ASC_THEN();
+    sum_rows_narrow(out, sum, y_type, n);
+    asc_sync();
+    asc_copy_rows_out(y, out, 1, bytes, bytes, 0);
+    asc_sync();
+}
+
 #endif

@@ -48,13 +48,7 @@ ASC_KERNEL ASC_NAME(sum_rows_forward)(ASC_PARAMS(SUM_ROWS_FORWARD))
             ASC_THEN();
         }
         asc_mul_scalar(sum, sum, times, n);
-        if (accumulate)
-            sum_rows_accumulate(sum, to, asc_place(old_at, 0), ASC_SCRATCH(out), y_type, n);
-        ASC_THEN();
-        sum_rows_narrow(asc_place(out_at, 0), sum, y_type, n);
-        asc_sync();
-        asc_copy_rows_out(to, asc_place(out_at, 0), 1, n * y_size, n * y_size, 0);
-        asc_sync();
+        sum_rows_end(sum, to, asc_place(old_at, 0), asc_place(out_at, 0), y_type, accumulate, n);
     }
     asc_pipeline_end();
 }
