@@ -132,6 +132,10 @@ tg_status ascend_side(tg_ctx *ctx, tg_side_step step);
 typedef struct ascend_state {
     int32_t card;      /* that the context works on */
     struct side *side; /* from its first side on */
+    void *faults;      /* indices.h: memory of faults_card */
+    int32_t faults_card;
+    int64_t tickets; /* of launches that look at indices */
+    int looked;      /* whether there was one since tg_sync() */
 } ascend_state;
 ascend_state *ascend_state_of(tg_ctx *ctx);
 /* Before work that is put on the stream otherwise than by a launch: in a side, the launches that it

@@ -2,7 +2,7 @@
  * model of one; a card has CANN's own product before it. */
 #include <stdlib.h>
 
-#include "ascend.h"
+#include "indices.h"
 
 #define KERNELS(family) extern ASCEND_KERNELS(family);
 #define OPERATOR(op, takes) ASCEND_OPERATOR(op, takes);
@@ -63,7 +63,10 @@ static tg_status open_backend(const tg_host *host)
 static tg_status select_card(tg_ctx *ctx)
 {
     ascend_state *state = ascend_state_of(ctx);
-    return state ? ascend_card_take(&state->card) : TG_ENOMEM;
+    if (!state)
+        return TG_ENOMEM;
+    ASCEND_TRY(ascend_card_take(&state->card));
+    return ascend_indices_begin(ctx, state);
 }
 
 static int32_t card_of(tg_ctx *ctx)
@@ -97,12 +100,14 @@ static tg_status copy_on_card(tg_ctx *ctx, void *dst, int dst_device_type, const
 
 static tg_status sync_card(tg_ctx *ctx)
 {
-    return ascend_card_sync(card_of(ctx), ascend_host->stream(ctx));
+    ASCEND_TRY(ascend_card_sync(card_of(ctx), ascend_host->stream(ctx)));
+    return ascend_indices_told(ctx, ascend_state_of(ctx));
 }
 
 static void leave(tg_ctx *ctx, void *kept)
 {
     (void)ctx;
+    ascend_indices_end(kept);
     free(((ascend_state *)kept)->side);
     free(kept);
 }

@@ -170,12 +170,7 @@ tg_status moe_scaled(tg_ctx *ctx, const moe_problem *p, const tg_tensor *x,
     ASCEND_TRY(moe_memory(ctx, p, p->type, p->slots, p->hidden, memory));
     if (p->slots * p->hidden == 0)
         return TG_OK;
-    return ascend_moe_scatter_backward(ctx,
-                                       &(tg_moe_scatter_backward_args){.dy = x,
-                                                                       .place = &r->place,
-                                                                       .weights = weights,
-                                                                       .slot = &r->slot,
-                                                                       .drows = &memory->tensor});
+    return ascend_moe_weigh(ctx, x, &r->slot, weights, p->top_k, &memory->tensor);
 }
 
 tg_status ascend_fused_moe_forward(tg_ctx *ctx, const tg_fused_moe_forward_args *args)
@@ -199,7 +194,7 @@ tg_status ascend_fused_moe_forward(tg_ctx *ctx, const tg_fused_moe_forward_args 
                                              .act = &act.tensor,
                                              .gate = &gate}));
     ASCEND_TRY(moe_memory(ctx, &p, p.type, p.slots, p.hidden, &results));
-    ASCEND_TRY(ascend_grouped_gemm_forward(
+    ASCEND_TRY(ascend_groups_forward(
         ctx, &(tg_grouped_gemm_forward_args){.a = &act.tensor,
                                              .b = args->down,
                                              .offset = &r.offset,

@@ -1,6 +1,7 @@
 /* fused_moe_backward.c - host of the gradients of fused_moe: rows of tokens in the order of slots,
  * products of groups, the gate's gradients on whole rows between them. */
 #include "fused_moe.h"
+#include "indices.h"
 #include "kernels/experts/fused_moe.args.h"
 #include "kernels/tables/moe_gather.args.h"
 
@@ -58,9 +59,7 @@ static tg_status spread(tg_ctx *ctx, const gradients *g, const tg_tensor *x, moe
     ASCEND_TRY(moe_memory(ctx, &g->p, g->p.type, g->p.slots, g->p.hidden, to));
     if (g->p.slots * g->p.hidden == 0)
         return TG_OK;
-    return ascend_moe_gather_forward(
-        ctx, &(tg_moe_gather_forward_args){
-                 .x = x, .slot = &g->r.slot, .rows = &to->tensor, .top_k = g->p.top_k});
+    return ascend_moe_spread(ctx, x, &g->r.slot, g->p.top_k, &to->tensor);
 }
 
 /* pre as the forward saved it, or again. */
@@ -173,18 +172,18 @@ static tg_status take_dots(tg_ctx *ctx, gradients *g)
 static tg_status turned(tg_ctx *ctx, const gradients *g, const tg_tensor *rows, const tg_tensor *b,
                         const tg_tensor *c)
 {
-    return ascend_grouped_gemm_forward(
-        ctx, &(tg_grouped_gemm_forward_args){.a = rows,
-                                             .b = b,
-                                             .offset = &g->r.offset,
-                                             .c = (tg_tensor *)c,
-                                             .transposed = !g->p.transposed});
+    return ascend_groups_forward(ctx,
+                                 &(tg_grouped_gemm_forward_args){.a = rows,
+                                                                 .b = b,
+                                                                 .offset = &g->r.offset,
+                                                                 .c = (tg_tensor *)c,
+                                                                 .transposed = !g->p.transposed});
 }
 
 static tg_status matrices(tg_ctx *ctx, const gradients *g, const tg_tensor *dc, const tg_tensor *a,
                           const tg_tensor *b, tg_tensor *db, tg_tensor *dbias)
 {
-    return ascend_grouped_gemm_backward(
+    return ascend_groups_backward(
         ctx, &(tg_grouped_gemm_backward_args){.dc = dc,
                                               .a = a,
                                               .b = b,
@@ -236,15 +235,29 @@ static tg_status parameters(tg_ctx *ctx, gradients *g)
                                   .accumulate = args->accumulate});
 }
 
+/* Slots that belong to no group may be anything. */
+static tg_status take_routing(tg_ctx *ctx, gradients *g)
+{
+    const tg_fused_moe_backward_args *args = g->args;
+    moe_routing *r = &g->r;
+    const tg_tensor slot = rows_of(args->slot, r->shapes[0], g->p.slots, -1),
+                    offset = rows_of(args->offset, r->shapes[1], g->p.experts + 1, -1),
+                    place = rows_of(args->place, r->shapes[2], g->p.tokens, g->p.top_k);
+    const int64_t last = g->p.slots - 1;
+    ASCEND_TRY(
+        ascend_look_rising(ctx, "fused_moe_backward: offset", &offset, g->p.slots, &r->offset));
+    ASCEND_TRY(
+        ascend_look(ctx, "fused_moe_backward: slot", &slot, 0, last, 0, &r->offset, &r->slot));
+    return ascend_look(ctx, "fused_moe_backward: place", &place, -1, last, -1, NULL, &r->place);
+}
+
 tg_status ascend_fused_moe_backward(tg_ctx *ctx, const tg_fused_moe_backward_args *args)
 {
     gradients g = {.args = args};
     const moe_gate gate = MOE_GATE_OF(args);
     const tg_tensor *pre;
     g.p = moe_problem_of(args->x, args->down, args->weights, args->transposed);
-    g.r.slot = rows_of(args->slot, g.r.shapes[0], g.p.slots, -1);
-    g.r.offset = rows_of(args->offset, g.r.shapes[1], g.p.experts + 1, -1);
-    g.r.place = rows_of(args->place, g.r.shapes[2], g.p.tokens, g.p.top_k);
+    ASCEND_TRY(take_routing(ctx, &g));
     ASCEND_TRY(moe_wide(ctx, &g.p, args->weights, &g.weights));
     if (args->scale_input)
         ASCEND_TRY(moe_scaled(ctx, &g.p, args->x, &g.weights.tensor, &g.r, &g.x));

@@ -2,6 +2,7 @@
  * not known here: they are cut as groups of one size would be. */
 #include "grouped_gemm.h"
 #include "gemm_cut.h"
+#include "indices.h"
 #include "kernels/products/grouped_gemm.args.h"
 
 ASCEND_CUBE_KERNEL(grouped_gemm, GROUPED_GEMM);
@@ -35,7 +36,7 @@ static gemm_cut cut_of(const gemm_product *p)
     return t;
 }
 
-tg_status ascend_grouped_gemm_forward(tg_ctx *ctx, const tg_grouped_gemm_forward_args *args)
+tg_status ascend_groups_forward(tg_ctx *ctx, const tg_grouped_gemm_forward_args *args)
 {
     const tg_rows a = tg_rows_of(args->a), c = tg_rows_of(args->c);
     const int64_t groups = args->b->shape[0],
@@ -75,12 +76,12 @@ tg_status ascend_grouped_gemm_forward(tg_ctx *ctx, const tg_grouped_gemm_forward
 /* The rows' gradients are products with the same matrices, turned. */
 static tg_status rows_backward(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args)
 {
-    return ascend_grouped_gemm_forward(
-        ctx, &(tg_grouped_gemm_forward_args){.a = args->dc,
-                                             .b = args->b,
-                                             .offset = args->offset,
-                                             .c = args->da,
-                                             .transposed = !args->transposed});
+    return ascend_groups_forward(ctx,
+                                 &(tg_grouped_gemm_forward_args){.a = args->dc,
+                                                                 .b = args->b,
+                                                                 .offset = args->offset,
+                                                                 .c = args->da,
+                                                                 .transposed = !args->transposed});
 }
 
 /* db += f32 sums of its shape: rows of any stride, in its type. */
@@ -140,7 +141,7 @@ static tg_status matrices_backward(tg_ctx *ctx, const tg_grouped_gemm_backward_a
     return apart ? add_matrices(ctx, db, &c) : TG_OK;
 }
 
-tg_status ascend_grouped_gemm_backward(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args)
+tg_status ascend_groups_backward(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args)
 {
     if (args->da)
         ASCEND_TRY(rows_backward(ctx, args));
@@ -152,4 +153,43 @@ tg_status ascend_grouped_gemm_backward(tg_ctx *ctx, const tg_grouped_gemm_backwa
                                                                .offset = args->offset,
                                                                .accumulate = args->accumulate}));
     return TG_OK;
+}
+
+/* ---- the operators: indices first ---- */
+
+typedef struct numbers {
+    tg_tensor offset, gather;
+} numbers;
+
+static tg_status look(tg_ctx *ctx, const char *of_offset, const char *of_gather,
+                      const tg_tensor *offset, const tg_tensor *gather, int64_t rows,
+                      const tg_tensor *a, int64_t top_k, numbers *to)
+{
+    const int64_t last = gather ? tg_rows_of(a).rows * top_k - 1 : 0;
+    ASCEND_TRY(ascend_look_rising(ctx, of_offset, offset, rows, &to->offset));
+    return ascend_look(ctx, of_gather, gather, 0, last, 0, &to->offset, &to->gather);
+}
+
+tg_status ascend_grouped_gemm_forward(tg_ctx *ctx, const tg_grouped_gemm_forward_args *args)
+{
+    tg_grouped_gemm_forward_args good = *args;
+    numbers n;
+    ASCEND_TRY(look(ctx, "grouped_gemm_forward: offset", "grouped_gemm_forward: gather",
+                    args->offset, args->gather, tg_rows_of(args->c).rows, args->a, args->top_k,
+                    &n));
+    good.offset = &n.offset;
+    good.gather = args->gather ? &n.gather : NULL;
+    return ascend_groups_forward(ctx, &good);
+}
+
+tg_status ascend_grouped_gemm_backward(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args)
+{
+    tg_grouped_gemm_backward_args good = *args;
+    numbers n;
+    ASCEND_TRY(look(ctx, "grouped_gemm_backward: offset", "grouped_gemm_backward: gather",
+                    args->offset, args->gather, tg_rows_of(args->dc).rows, args->a, args->top_k,
+                    &n));
+    good.offset = &n.offset;
+    good.gather = args->gather ? &n.gather : NULL;
+    return ascend_groups_backward(ctx, &good);
 }

@@ -15,8 +15,8 @@ tg_status ascend_sum_groups(tg_ctx *ctx, const ascend_group_sums *args);
 /* A compact tensor [.., n] as f32, such as a bias; {NULL, 0} for NULL. */
 tg_status ascend_wide_of(tg_ctx *ctx, const tg_tensor *bias, ascend_memory *to);
 
-/* Called by `fused_moe`. */
-tg_status ascend_grouped_gemm_forward(tg_ctx *ctx, const tg_grouped_gemm_forward_args *args);
-tg_status ascend_grouped_gemm_backward(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args);
+/* Both directions, of boundaries and numbers that are known to be good. */
+tg_status ascend_groups_forward(tg_ctx *ctx, const tg_grouped_gemm_forward_args *args);
+tg_status ascend_groups_backward(tg_ctx *ctx, const tg_grouped_gemm_backward_args *args);
 
 #endif

@@ -1,5 +1,6 @@
 /* moe_gather.c - host of kernels/tables/moe_gather.asc.c: moe_gather and moe_scatter. */
 #include "moe_gather.h"
+#include "indices.h"
 #include "kernels/tables/moe_gather.args.h"
 
 enum { SPREAD, WEIGHED, COLLECT, DOTS };
@@ -41,9 +42,15 @@ int ascend_moe_scatter_forward_accepts(const tg_moe_scatter_forward_args *a)
     return a->place->shape[1] <= MOE_PLACES;
 }
 
-/* out of each slot = x of its token */
-static tg_status spread(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *slot, int64_t top_k,
-                        const tg_tensor *out)
+/* Slots of rows or places of slots, of which there are `count`; -1: none. */
+static tg_status look(tg_ctx *ctx, const char *what, const tg_tensor *t, int64_t count,
+                      tg_tensor *to)
+{
+    return ascend_look(ctx, what, t, -1, count - 1, -1, NULL, to);
+}
+
+tg_status ascend_moe_spread(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *slot, int64_t top_k,
+                            const tg_tensor *out)
 {
     ascend_plan plan;
     ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_moe_gather[SPREAD], out, 0));
@@ -76,17 +83,23 @@ tg_status ascend_moe_collect(tg_ctx *ctx, const tg_tensor *rows, const tg_tensor
 
 tg_status ascend_moe_gather_forward(tg_ctx *ctx, const tg_moe_gather_forward_args *a)
 {
-    return spread(ctx, a->x, a->slot, a->top_k, a->rows);
+    tg_tensor slot;
+    ASCEND_TRY(look(ctx, "moe_gather_forward: slot", a->slot, a->x->shape[0] * a->top_k, &slot));
+    return ascend_moe_spread(ctx, a->x, &slot, a->top_k, a->rows);
 }
 
 tg_status ascend_moe_gather_backward(tg_ctx *ctx, const tg_moe_gather_backward_args *a)
 {
-    return ascend_moe_collect(ctx, a->drows, a->place, NULL, NULL, a->dx);
+    tg_tensor place;
+    ASCEND_TRY(look(ctx, "moe_gather_backward: place", a->place, a->drows->shape[0], &place));
+    return ascend_moe_collect(ctx, a->drows, &place, NULL, NULL, a->dx);
 }
 
 tg_status ascend_moe_scatter_forward(tg_ctx *ctx, const tg_moe_scatter_forward_args *a)
 {
-    return ascend_moe_collect(ctx, a->rows, a->place, a->weights, NULL, a->y);
+    tg_tensor place;
+    ASCEND_TRY(look(ctx, "moe_scatter_forward: place", a->place, a->rows->shape[0], &place));
+    return ascend_moe_collect(ctx, a->rows, &place, a->weights, NULL, a->y);
 }
 
 /* Rows without elements have products, too, which are 0. */
@@ -104,17 +117,25 @@ tg_status ascend_moe_dots(tg_ctx *ctx, const tg_tensor *rows, const tg_tensor *d
                          .dweights = dweights, .top_k = place->shape[1]);
 }
 
+tg_status ascend_moe_weigh(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *slot,
+                           const tg_tensor *weights, int64_t top_k, const tg_tensor *out)
+{
+    ascend_plan plan;
+    if (!weights || tg_numel(out) == 0)
+        return ascend_moe_spread(ctx, x, slot, top_k, out);
+    ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_moe_gather[WEIGHED], out, 0));
+    ASCEND_TRY(ascend_choose(&plan));
+    return ASCEND_LAUNCH(ctx, &plan, moe_spread_weighed, .x = x, .slot = slot, .weights = weights,
+                         .out = out, .top_k = top_k);
+}
+
 tg_status ascend_moe_scatter_backward(tg_ctx *ctx, const tg_moe_scatter_backward_args *a)
 {
-    const int64_t top_k = a->place->shape[1];
-    if (a->weights && tg_numel(a->drows) > 0) {
-        ascend_plan plan;
-        ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_moe_gather[WEIGHED], a->drows, 0));
-        ASCEND_TRY(ascend_choose(&plan));
-        ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, moe_spread_weighed, .x = a->dy, .slot = a->slot,
-                                 .weights = a->weights, .out = a->drows, .top_k = top_k));
-    } else {
-        ASCEND_TRY(spread(ctx, a->dy, a->slot, top_k, a->drows));
-    }
-    return a->dweights ? ascend_moe_dots(ctx, a->rows, a->dy, a->place, a->dweights) : TG_OK;
+    tg_tensor slot, place;
+    ASCEND_TRY(look(ctx, "moe_scatter_backward: slot", a->slot, tg_numel(a->place), &slot));
+    ASCEND_TRY(ascend_moe_weigh(ctx, a->dy, &slot, a->weights, a->place->shape[1], a->drows));
+    if (!a->dweights)
+        return TG_OK;
+    ASCEND_TRY(look(ctx, "moe_scatter_backward: place", a->place, a->drows->shape[0], &place));
+    return ascend_moe_dots(ctx, a->rows, a->dy, &place, a->dweights);
 }

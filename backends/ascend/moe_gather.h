@@ -12,7 +12,11 @@ tg_status ascend_moe_collect(tg_ctx *ctx, const tg_tensor *rows, const tg_tensor
 /* dweights, f32: of each slot its row times its token's of dy. */
 tg_status ascend_moe_dots(tg_ctx *ctx, const tg_tensor *rows, const tg_tensor *dy,
                           const tg_tensor *place, const tg_tensor *dweights);
-tg_status ascend_moe_gather_forward(tg_ctx *ctx, const tg_moe_gather_forward_args *a);
-tg_status ascend_moe_scatter_backward(tg_ctx *ctx, const tg_moe_scatter_backward_args *a);
+/* out of each slot = x of its token; the second one: times the weight of the slot, f32, if there
+ * are weights. */
+tg_status ascend_moe_spread(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *slot, int64_t top_k,
+                            const tg_tensor *out);
+tg_status ascend_moe_weigh(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *slot,
+                           const tg_tensor *weights, int64_t top_k, const tg_tensor *out);
 
 #endif

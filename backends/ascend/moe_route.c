@@ -1,5 +1,6 @@
 /* moe_route.c - host of kernels/tables/moe_route.asc.c. */
 #include "moe_route.h"
+#include "indices.h"
 
 enum { SORT, SCAN, PLACE };
 
@@ -124,12 +125,15 @@ tg_status ascend_moe_route(tg_ctx *ctx, const tg_moe_route_args *a)
 {
     ascend_plan plan;
     ascend_route r;
-    ASCEND_TRY(ascend_route_sort(ctx, a->index, a->experts, a->capacity, &r));
-    if (!fits(&plan, PLACE, a->index, r.list))
+    tg_tensor index;
+    ASCEND_TRY(
+        ascend_look(ctx, "moe_route: index", a->index, 0, a->experts, a->experts, NULL, &index));
+    ASCEND_TRY(ascend_route_sort(ctx, &index, a->experts, a->capacity, &r));
+    if (!fits(&plan, PLACE, &index, r.list))
         return ascend_no_room(&plan);
     const int64_t turns = (r.slots + r.list / 4 - 1) / (r.list / 4);
     share_out(&plan, turns > r.chunks ? turns : r.chunks);
-    return ASCEND_LAUNCH(ctx, &plan, moe_route_place, .index = a->index, .order = &r.order,
+    return ASCEND_LAUNCH(ctx, &plan, moe_route_place, .index = &index, .order = &r.order,
                          .ranks = &r.ranks, .starts = &r.starts, .before = &r.before,
                          .pieces = &r.pieces, .totals = &r.totals, .slot = a->slot,
                          .offset = a->offset, .place = a->place, .slots = r.slots,
