@@ -76,7 +76,7 @@ static inline int64_t grpo_class(const grpo_plane *target, int64_t b, int64_t l)
 typedef struct grpo {
     tg_grpo_options o;
     int64_t batch, length;
-    double kept; /* tokens */
+    double kept; /* tokens, once they are counted */
     grpo_plane advantages, old_logp, ref_logp, mask, ratio_mask, is_ratio;
 } grpo;
 
@@ -88,7 +88,38 @@ grpo grpo_with(tg_grpo_options o, const tg_tensor *tokens, const tg_tensor *adva
 #define GRPO_WITH(args, tokens, ratio_mask)                                       \
     grpo_with((tg_grpo_options)TG_GRPO_OPTIONS(args), tokens, (args)->advantages, \
               (args)->old_logp, (args)->ref_logp, (args)->mask, ratio_mask, (args)->is_ratio)
-#define GRPO_OF(args) GRPO_WITH(args, (args)->target, (args)->mask)
+#define GRPO_OF(args) grpo_counted(GRPO_WITH(args, (args)->target, (args)->mask))
+/* The tokens that ratios are made of: those of mask, if no others are given. */
+#define GRPO_OF_POLICY(args) \
+    GRPO_WITH(args, (args)->logp, (args)->ratio_mask ? (args)->ratio_mask : (args)->mask)
+
+grpo grpo_counted(grpo g);
+
+/* What the tokens of a sequence have in common. */
+typedef struct grpo_sequence {
+    int64_t b;
+    double advantage;
+    double kept;   /* tokens */
+    double rated;  /* tokens that its ratio is made of */
+    double rho;    /* at TG_SEQUENCE_LEVEL */
+    double phi;    /* of TG_VESPO */
+    double weight; /* of a token in the reduced loss */
+} grpo_sequence;
+
+typedef struct grpo_token {
+    double loss, kl, clipped;
+    double direct;     /* derivative of loss by logp where rho is a constant */
+    double by_log_rho; /* derivative of loss by log rho */
+} grpo_token;
+
+/* 1 if rho or phi are the sequence's. */
+int grpo_compares(const grpo *g);
+/* Sets rho and phi, where they are the sequence's, and weight. Of the tokens that the ratio is made
+ * of, moved is the sum of the logarithms of their ratios, clamped that of these and of an is_ratio
+ * of each token, within their bounds. */
+void grpo_weigh(const grpo *g, grpo_sequence *s, double moved, double clamped);
+/* Token l, whose log-probability is lp. */
+grpo_token grpo_token_of(const grpo *g, const grpo_sequence *s, int64_t l, double lp);
 
 /* From log-probabilities to losses, or their means. */
 void grpo_losses(const grpo *g, const grpo_plane *logp, const tg_tensor *loss, const tg_tensor *kl,

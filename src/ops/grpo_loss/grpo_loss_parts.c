@@ -1,4 +1,4 @@
-/* policy_loss on the CPU is its definition: there is one number a token. */
+/* policy_loss on the CPU where grpo_loss_cpu_policy.c declines: the definition. */
 #include "core/parts.h"
 #include "grpo_loss.h"
 

@@ -1,6 +1,6 @@
 /* From log-probabilities to losses, and back to their gradients: the definition of all loss
- * types, in double. There is one number a token here, against V logits before: no
- * implementation needs a faster one.
+ * types, in double. Beside V logits a token it costs nothing; policy_loss, which has no logits, has
+ * a faster one in grpo_loss_cpu_policy.c.
  */
 #include <float.h>
 #include <math.h>
@@ -21,28 +21,21 @@ grpo grpo_with(tg_grpo_options o, const tg_tensor *tokens, const tg_tensor *adva
               grpo_plane_of(mask),
               grpo_plane_of(ratio_mask),
               grpo_plane_of(is_ratio)};
-    for (int64_t b = 0; b < g.batch; b++)
-        for (int64_t l = 0; l < g.length; l++)
-            g.kept += grpo_kept(&g.mask, b, l);
     return g;
 }
 
-/* What the tokens of a sequence have in common. */
-typedef struct sequence {
-    int64_t b;
-    double advantage;
-    double kept;   /* tokens */
-    double rated;  /* tokens that its ratio is made of */
-    double rho;    /* at TG_SEQUENCE_LEVEL */
-    double phi;    /* of TG_VESPO */
-    double weight; /* of a token in the reduced loss */
-} sequence;
+grpo grpo_counted(grpo g)
+{
+    for (int64_t b = 0; b < g.batch && g.mask.data; b++)
+        for (int64_t l = 0; l < g.length; l++)
+            g.kept += grpo_kept(&g.mask, b, l);
+    if (!g.mask.data)
+        g.kept = (double)(g.batch * g.length);
+    return g;
+}
 
-typedef struct token {
-    double loss, kl, clipped;
-    double direct;     /* derivative of loss by logp where rho is a constant */
-    double by_log_rho; /* derivative of loss by log rho */
-} token;
+typedef grpo_sequence sequence;
+typedef grpo_token token;
 
 /* ---- the policy's part of a token ---- */
 
@@ -150,12 +143,27 @@ static double phi(const grpo *g, double advantage, double log_ratio)
     return isinf(phi) ? 0 : phi;
 }
 
-/* Sets rho and phi: what needs all tokens of the sequence. */
+int grpo_compares(const grpo *g)
+{
+    return g->o.sequence || g->o.type == TG_VESPO;
+}
+
+void grpo_weigh(const grpo *g, sequence *s, double moved, double clamped)
+{
+    if (grpo_compares(g)) {
+        s->rho = exp(moved / at_least_1(s->rated));
+        s->phi = phi(g, s->advantage,
+                     clamped + (g->is_ratio.by_token ? 0 : log_is_ratio(g, s->b, 0)));
+    }
+    s->weight = g->o.each ? 1 : types[g->o.type].weight(g, s->kept);
+}
+
+/* What needs all tokens of the sequence. */
 static void compare(const grpo *g, const grpo_plane *logp, sequence *s)
 {
     const int each_ratio = g->is_ratio.by_token != 0;
-    double sum = 0, clamped = each_ratio ? 0 : log_is_ratio(g, s->b, 0);
-    for (int64_t l = 0; l < g->length; l++) {
+    double sum = 0, clamped = 0;
+    for (int64_t l = 0; l < g->length && grpo_compares(g); l++) {
         if (!grpo_kept(&g->ratio_mask, s->b, l))
             continue;
         const double lp = grpo_get(logp, s->b, l, 0);
@@ -163,8 +171,7 @@ static void compare(const grpo *g, const grpo_plane *logp, sequence *s)
         sum += moved;
         clamped += clamp(moved, -20, 20) + (each_ratio ? log_is_ratio(g, s->b, l) : 0);
     }
-    s->rho = exp(sum / at_least_1(s->rated));
-    s->phi = phi(g, s->advantage, clamped);
+    grpo_weigh(g, s, sum, clamped);
 }
 
 static sequence sequence_of(const grpo *g, const grpo_plane *logp, int64_t b)
@@ -174,13 +181,11 @@ static sequence sequence_of(const grpo *g, const grpo_plane *logp, int64_t b)
         s.kept += grpo_kept(&g->mask, b, l);
         s.rated += grpo_kept(&g->ratio_mask, b, l);
     }
-    if (g->o.sequence || g->o.type == TG_VESPO)
-        compare(g, logp, &s);
-    s.weight = g->o.each ? 1 : types[g->o.type].weight(g, s.kept);
+    compare(g, logp, &s);
     return s;
 }
 
-static token token_of(const grpo *g, const sequence *s, int64_t l, double lp)
+token grpo_token_of(const grpo *g, const sequence *s, int64_t l, double lp)
 {
     const tg_grpo_options *o = &g->o;
     const double rho = o->sequence ? s->rho : exp(lp - grpo_get(&g->old_logp, s->b, l, lp));
@@ -217,7 +222,7 @@ void grpo_losses(const grpo *g, const grpo_plane *logp, const tg_tensor *loss, c
         for (int64_t l = 0; l < g->length; l++) {
             token t = {0};
             if (grpo_kept(&g->mask, b, l))
-                t = token_of(g, &s, l, grpo_get(logp, b, l, 0));
+                t = grpo_token_of(g, &s, l, grpo_get(logp, b, l, 0));
             const double value[3] = {t.loss, t.kl, t.clipped};
             for (int i = 0; i < 3; i++) {
                 sum[i] += value[i] * (i ? 1 / at_least_1(g->kept) : s.weight);
@@ -246,7 +251,7 @@ static double part_of_ratio(const grpo *g, const sequence *s, const grpo_plane *
     for (int64_t l = 0; l < g->length && g->o.sequence; l++)
         if (grpo_kept(&g->mask, s->b, l))
             sum +=
-                upstream_of(s, dloss, l) * token_of(g, s, l, grpo_get(logp, s->b, l, 0)).by_log_rho;
+                upstream_of(s, dloss, l) * grpo_token_of(g, s, l, grpo_get(logp, s->b, l, 0)).by_log_rho;
     return sum / at_least_1(s->rated);
 }
 
@@ -260,7 +265,7 @@ void grpo_gradients(const grpo *g, const grpo_plane *logp, const tg_tensor *dlos
         for (int64_t l = 0; l < g->length; l++) {
             double d = 0;
             if (grpo_kept(&g->mask, b, l)) {
-                const token t = token_of(g, &s, l, grpo_get(logp, b, l, 0));
+                const token t = grpo_token_of(g, &s, l, grpo_get(logp, b, l, 0));
                 d = upstream_of(&s, &upstream, l) *
                     (g->o.sequence ? t.direct : t.direct + t.by_log_rho);
             }
@@ -273,14 +278,10 @@ void grpo_gradients(const grpo *g, const grpo_plane *logp, const tg_tensor *dlos
 
 /* ---- policy_loss ---- */
 
-/* The tokens that ratios are made of: those of mask, if no others are given. */
-#define POLICY_OF(args) \
-    GRPO_WITH(args, (args)->logp, (args)->ratio_mask ? (args)->ratio_mask : (args)->mask)
-
 tg_status policy_loss_forward(tg_ctx *ctx, const tg_policy_loss_forward_args *args)
 {
     (void)ctx;
-    const grpo g = POLICY_OF(args);
+    const grpo g = grpo_counted(GRPO_OF_POLICY(args));
     const grpo_plane logp = grpo_plane_of(args->logp);
     grpo_losses(&g, &logp, args->loss, args->kl, args->clipped);
     return TG_OK;
@@ -289,7 +290,7 @@ tg_status policy_loss_forward(tg_ctx *ctx, const tg_policy_loss_forward_args *ar
 tg_status policy_loss_backward(tg_ctx *ctx, const tg_policy_loss_backward_args *args)
 {
     (void)ctx;
-    const grpo g = POLICY_OF(args);
+    const grpo g = grpo_counted(GRPO_OF_POLICY(args));
     const grpo_plane logp = grpo_plane_of(args->logp), dlogp = grpo_plane_of(args->dlogp);
     grpo_gradients(&g, &logp, args->dloss, &dlogp);
     return TG_OK;
