@@ -8,12 +8,14 @@ void dispatch_open(model *m)
 {
     const options *o = m->o;
     struct dispatch *d = m->dispatch = take_memory(sizeof(*d));
-    if (is_apart(m->r))
-        die("--expert-parallel is for processors: tokens go from rank to rank by MPI");
     d->ranks = ranks_count();
     d->here = ranks_here();
     d->first = expert_begin(o->experts, d->here, d->ranks);
     d->own = expert_begin(o->experts, d->here + 1, d->ranks) - d->first;
+    if (is_apart(m->r)) {
+        dispatch_open_cards(m);
+        return;
+    }
     const size_t ranks = (size_t)d->ranks, experts = (size_t)o->experts;
     const size_t slots = (size_t)(m->rows * o->experts_used);
     if (slots * (size_t)o->width * tg_type_size(m->type) > INT_MAX)
@@ -176,6 +178,10 @@ static void move_on(struct dispatch *d)
 void dispatch_forward(model *m, layer *l, int active)
 {
     struct dispatch *d = m->dispatch;
+    if (d->cards) {
+        dispatch_forward_cards(m, l, active);
+        return;
+    }
     d->offset = d->none;
     if (active) {
         experts *x = &l->x;
@@ -266,6 +272,10 @@ static void backward_turns(model *m, layer *l)
 void dispatch_backward(model *m, layer *l, int active)
 {
     struct dispatch *d = m->dispatch;
+    if (d->cards) {
+        dispatch_backward_cards(m, l, active);
+        return;
+    }
     d->offset = active ? (int64_t *)l->x.offset_data : d->none;
     if (active) {
         sort_rows(m, l, &m->d);
@@ -291,6 +301,7 @@ void dispatch_collect(model *m)
 {
     const options *o = m->o;
     const size_t el = tg_type_size(m->type);
+    from_device(m->r, m->param, (size_t)m->count * el);
     for (int64_t i = 0; i < 2 * o->layers * o->experts; i++) {
         const layer *l = &m->layers[i / 2 / o->experts];
         const weight *w = i % 2 ? &l->wdown : &l->wgate_up;
@@ -301,5 +312,7 @@ void dispatch_collect(model *m)
         if (ranks_here() == 0 && from != to)
             memcpy(to, from, (size_t)count * el);
     }
+    if (m->dispatch->cards)
+        dispatch_collect_cards(m);
     m->dispatch = NULL;
 }

@@ -33,6 +33,7 @@ struct dispatch {
     float *factors, *dfactors;      /* [rows], likewise */
     float *ones;
     buffer dgate_up, ddown; /* of this rank's experts by its own tokens */
+    struct on_cards *cards; /* in place of all that follows `own` */
 };
 
 /* Room for so many bytes, whose values may be lost. */
@@ -53,5 +54,11 @@ static inline visit *visit_of(const model *m, const layer *l, int rank)
 void dispatch_compute(model *m, layer *l, int r);
 /* Gradients by a rank's rows: of these, and of the matrices, which are written. */
 void dispatch_differentiate(model *m, layer *l, int r, float *dgate_up, float *ddown);
+
+/* On cards, in dispatch_cards.c. Collected, what the host has goes to the card of rank 0. */
+void dispatch_open_cards(model *m);
+void dispatch_forward_cards(model *m, layer *l, int active);
+void dispatch_backward_cards(model *m, layer *l, int active);
+void dispatch_collect_cards(model *m);
 
 #endif

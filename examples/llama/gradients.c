@@ -21,6 +21,7 @@ struct gradients {
     float *squares;
     double *merged;
     int64_t round, from; /* of the step; how many ranks have a micro-batch in it */
+    int late;            /* 1 + the part whose sum on cards is to be begun, or 0 */
     int room, begun, ended;
     exchange *exchanges; /* [room], in turn */
 };
@@ -113,6 +114,11 @@ void gradients_add(model *m, int64_t at, int64_t count, const float *from, int s
     shards_each(&m->shards, at, count, add_piece, &o);
 }
 
+int gradients_go_on(const model *m)
+{
+    return m->gradients->round > 0;
+}
+
 int gradients_sources(const model *m)
 {
     return (int)m->gradients->from;
@@ -152,9 +158,18 @@ static void sum_on_cards(const model *m, int part)
     const shards *s = &m->shards;
     cards_begin(tg_ctx_stream(m->r->ctx));
     for (const bucket *b = s->buckets + s->first[part]; b < s->buckets + s->first[part + 1]; b++)
-        cards_sum(on_device(m->r, model_grad(m, b->at)), b->counts, b->starts,
-                  on_device(m->r, m->gradients->sum + b->place));
+        if (!b->apart) /* dispatch_backward() has left it in its place */
+            cards_sum(on_device(m->r, model_grad(m, b->at)), b->counts, b->starts,
+                      on_device(m->r, m->gradients->sum + b->place));
     cards_end();
+}
+
+void gradients_late(model *m)
+{
+    struct gradients *g = m->gradients;
+    if (g->late)
+        sum_on_cards(m, g->late - 1);
+    g->late = 0;
 }
 
 static void begin_exchange(model *m, const bucket *b)
@@ -178,12 +193,15 @@ static void begin_exchange(model *m, const bucket *b)
 
 void model_ready(model *m, int part)
 {
-    const struct gradients *g = m->gradients;
+    struct gradients *g = m->gradients;
     const shards *s = &m->shards;
     if (!g->sum || (!m->ordered && g->round + 1 < m->rounds))
         return;
     if (is_apart(m->r)) {
-        sum_on_cards(m, part);
+        gradients_late(m);
+        g->late = part + 1;
+        if (!m->dispatch || part == 0) /* others wait for the tokens of the next layer's experts */
+            gradients_late(m);
         return;
     }
     for (int i = s->first[part]; i < s->first[part + 1]; i++)

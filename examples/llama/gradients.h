@@ -24,6 +24,11 @@ void gradients_round(model *m, int64_t round);
  * by the tokens of one of these ranks, to the sum: in the order of the ranks. */
 int gradients_sources(const model *m);
 void gradients_add(model *m, int64_t at, int64_t count, const float *from, int source);
+/* Whether there are gradients of a round before this one. */
+int gradients_go_on(const model *m);
+/* On cards that share out experts a layer's gradients are summed up behind what the layer before it
+ * sends its tokens with: begins that sum, if one is due. */
+void gradients_late(model *m);
 /* The sum of all squared gradients, among the results of the step, and there the
  * losses of all ranks. */
 void gradients_squares(model *m);

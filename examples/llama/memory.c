@@ -70,8 +70,10 @@ static size_t overlaid(const model *m, size_t kept, size_t layer_grad)
 static void place_layers(model *m, int training)
 {
     const size_t layers = (size_t)m->o->layers, kept = place_kept(m, &m->layers[0], NULL);
-    const size_t layer_grad = (size_t)(m->decayed - m->tables) / layers * sizeof(float);
-    const size_t grad = training ? (size_t)(m->count - m->tables) * sizeof(float) : 0;
+    const size_t apart = (size_t)m->apart * sizeof(float);
+    const size_t layer_grad = (size_t)(m->decayed - m->tables) / layers * sizeof(float) - apart;
+    const size_t grad =
+        training ? (size_t)(m->count - m->tables) * sizeof(float) - layers * apart : 0;
     const size_t beyond = training ? grad - overlaid(m, kept, layer_grad) : 0;
     char *block = take_activations(m->r, kept * layers + beyond);
     for (size_t i = 0; i < layers; i++)

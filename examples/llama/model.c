@@ -266,6 +266,8 @@ void model_open(model *m, run *r, const options *o, int training)
     m->ordered = !o->unordered && !is_apart(r);
     m->rounds = (o->accumulate + rings_count(o) - 1) / rings_count(o);
     cut(m);
+    if (is_apart(r) && experts_are_shared(o)) /* they are the last ones of a layer */
+        m->apart = (m->decayed - m->tables) / o->layers - (m->layers[0].wgate_up.at - m->tables);
     model_place_activations(m, training);
     const size_t bytes = (size_t)m->shards.owned * 4;
     if (training) {
@@ -276,7 +278,7 @@ void model_open(model *m, run *r, const options *o, int training)
         gradients_open(m);
         m->sharing = ranks_transfers(m->shards.count);
     }
-    m->param = take_tensors(r, (size_t)m->count * tg_type_size(m->type));
+    model_take_params(m);
     model_place(m);
     if (training && muon_is_used(o))
         muon_open(m);

@@ -96,7 +96,9 @@ typedef struct model {
     /* parameters [count], and as much for the gradient; of first and second moment and master
      * what this rank keeps */
     int64_t count, decayed, used; /* used: without padding */
-    int64_t tables;               /* the first ones: of the embedding and the output */
+    int64_t
+        apart; /* elements of a layer that have no place among `grad`: experts shared on cards */
+    int64_t tables; /* the first ones: of the embedding and the output */
     char *param;
     float *table_grad, *grad; /* of the tables; of all others, which lie apart */
     float *m, *v, *master;    /* master: NULL when the parameters are f32 themselves */
@@ -159,6 +161,7 @@ void model_place_activations(model *m, int training);
 /* In parameters.c: places of all parameters and gradients, first to count them, then, when the
  * memory is there, for good; values to begin with; one value, on the host. */
 void model_place(model *m);
+void model_take_params(model *m);
 /* Where the gradient of the parameter's element `at` lies. */
 float *model_grad(const model *m, int64_t at);
 void model_init(model *m);

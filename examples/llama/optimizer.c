@@ -46,7 +46,7 @@ static int in_one_piece(const shards *s, int i, slice *own)
     const bucket *b = s->buckets;
     int end = i + 1;
     *own = b[i].own;
-    for (; end < s->count && kind(s, &b[end]) == kind(s, &b[i]) &&
+    for (; end < s->count && kind(s, &b[end]) == kind(s, &b[i]) && b[end].apart == b[i].apart &&
            b[end].own.at == own->at + own->count;
          end++)
         own->count += b[end].own.count;
@@ -60,17 +60,17 @@ static void share(model *m, int i)
     const shards *s = &m->shards;
     const bucket *b = &s->buckets[i];
     const size_t el = tg_type_size(m->type);
-    if (b->apart)
-        return;
     if (!is_apart(m->r)) {
-        ranks_share(m->sharing, m->param + (size_t)b->at * el, b->counts, b->starts, el);
+        if (!b->apart)
+            ranks_share(m->sharing, m->param + (size_t)b->at * el, b->counts, b->starts, el);
         return;
     }
     if (i + 1 < s->first[b->part + 1])
         return;
     cards_begin(tg_ctx_stream(m->r->ctx));
     for (b = &s->buckets[s->first[b->part]]; b <= &s->buckets[i]; b++)
-        cards_share(on_device(m->r, m->param + (size_t)b->at * el), b->counts, b->starts, el);
+        if (!b->apart)
+            cards_share(on_device(m->r, m->param + (size_t)b->at * el), b->counts, b->starts, el);
     cards_end();
 }
 

@@ -5,6 +5,7 @@
 
 #include "data.h"
 #include "model.h"
+#include "ranks/ranks.h"
 
 enum { ALIGN = 64 }; /* elements: each parameter starts on a cache line */
 
@@ -36,7 +37,39 @@ static void place(layout *l, weight *w, int64_t rows, int64_t cols)
 
 float *model_grad(const model *m, int64_t at)
 {
-    return at < m->tables ? m->table_grad + at : m->grad + (at - m->tables);
+    if (at < m->tables)
+        return m->table_grad + at;
+    const int64_t layers = m->o->layers, layer = (m->decayed - m->tables) / layers;
+    const int64_t before = (at - m->tables) / layer; /* layers */
+    return m->grad + (at - m->tables) - (before < layers ? before : layers) * m->apart;
+}
+
+/* Of experts that cards share out a device has its own. */
+void model_take_params(model *m)
+{
+    const size_t el = tg_type_size(m->type), bytes = (size_t)m->count * el;
+    if (!m->apart) {
+        m->param = take_tensors(m->r, bytes);
+        return;
+    }
+    const int64_t experts = m->o->experts;
+    part_of_tensors *parts = take_memory((size_t)(4 * m->o->layers + 1) * sizeof(*parts));
+    int count = 0;
+    int64_t at = 0;
+    for (int64_t i = 0; i < 2 * m->o->layers; i++) {
+        const layer *l = &m->layers[i / 2];
+        const weight *w = i % 2 ? &l->wdown : &l->wgate_up;
+        const int64_t each = (i % 2 ? 1 : 2) * m->o->expert_ff * m->o->width;
+        const int64_t first = expert_begin(experts, ranks_here(), ranks_count());
+        const int64_t end = expert_begin(experts, ranks_here() + 1, ranks_count());
+        if (w->at > at)
+            parts[count++] = (part_of_tensors){(size_t)at * el, (size_t)(w->at - at) * el};
+        parts[count++] = (part_of_tensors){(size_t)(w->at + first * each) * el,
+                                           (size_t)((end - first) * each) * el};
+        at = w->at + (experts * each + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    parts[count++] = (part_of_tensors){(size_t)at * el, (size_t)(m->count - at) * el};
+    m->param = take_parts(m->r, bytes, parts, count);
 }
 
 void model_place(model *m)

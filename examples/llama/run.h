@@ -64,6 +64,15 @@ void *take_tensors(run *r, size_t bytes);
 /* The same for what the host never looks at: on a device with memory of its own the addresses are
  * names alone, and whoever reads or writes there crashes. */
 void *take_activations(run *r, size_t bytes);
+/* Of activations alone. */
+void leave_activations(run *r, void *host, size_t bytes);
+/* The same as take_tensors() where a device with memory of its own has some parts alone, which begin
+ * at byte `at`; and all of it after all, of other values. */
+typedef struct part_of_tensors {
+    size_t at, bytes;
+} part_of_tensors;
+void *take_parts(run *r, size_t bytes, const part_of_tensors *parts, int count);
+void take_whole(run *r, void *host, size_t bytes);
 /* The same as take_tensors() for what goes to the device and comes from it in every step: the host
  * does not wait for these copies. */
 void *take_exchanged(run *r, size_t bytes);
@@ -72,7 +81,7 @@ void *take_exchanged(run *r, size_t bytes);
 void *on_device(const run *r, const void *host);
 /* A compact tensor at an address of such memory. */
 tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, const int64_t *shape);
-/* Returns at once: the host's bytes must stay as they are until the next run_wait()
+/* What the device has of these bytes goes there. Returns at once: the host's bytes must stay as they are until the next run_wait()
  * or from_device(). */
 void to_device(run *r, void *host, size_t bytes);
 /* Returns at once as well: the bytes are there after the next run_wait(), or when an event behind

@@ -44,7 +44,8 @@ static void put_gradients(progress *p)
     model *m = p->m;
     tg_graph **graph = &p->gradients[m->place];
     make_room(p);
-    if (!*graph && p->calls_made > 0 && !m->r->profile && run_record(m->r)) {
+    const int can = p->calls_made > 0 && !m->r->profile && !m->dispatch;
+    if (!*graph && can && run_record(m->r)) {
         make_gradients(m);
         *graph = run_recorded(m->r);
     }

@@ -84,6 +84,42 @@ static void take_twin(run *r, char *host, size_t bytes, int exchanged)
     clear(r, device, bytes);
 }
 
+void *take_parts(run *r, size_t bytes, const part_of_tensors *parts, int count)
+{
+    char *host = take_pages(bytes, PROT_READ | PROT_WRITE);
+    for (int i = 0; i < count; i++)
+        take_twin(r, host + parts[i].at, parts[i].bytes, 0);
+    return host;
+}
+
+/* Twins of [host, host + bytes) go back. */
+static void leave_twins(run *r, const char *host, size_t bytes)
+{
+    int left = 0;
+    for (int i = 0; i < r->nblocks; i++) {
+        const block b = r->blocks[i];
+        if (b.host < host || b.host >= host + bytes) {
+            r->blocks[left++] = b;
+            continue;
+        }
+        tg_free(r->ctx, b.device);
+        r->taken -= b.bytes;
+    }
+    r->nblocks = left;
+}
+
+void take_whole(run *r, void *host, size_t bytes)
+{
+    leave_twins(r, host, bytes);
+    take_twin(r, host, bytes, 0);
+}
+
+void leave_activations(run *r, void *host, size_t bytes)
+{
+    leave_twins(r, host, bytes);
+    leave_memory(host, bytes);
+}
+
 void *take_tensors(run *r, size_t bytes)
 {
     if (!is_apart(r))
@@ -130,20 +166,32 @@ tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, cons
     return t;
 }
 
+/* What the device has of [host, host + bytes) goes there, or comes from it. */
+static void copy_twins(run *r, char *host, size_t bytes, int comes)
+{
+    const int there = tg_ctx_device_type(r->ctx);
+    for (int i = 0; is_apart(r) && i < r->nblocks; i++) {
+        const block *b = &r->blocks[i];
+        char *from = host > b->host ? host : b->host;
+        const char *end = host + bytes < b->host + b->bytes ? host + bytes : b->host + b->bytes;
+        if (from >= end)
+            continue;
+        char *twin = b->device + (from - b->host);
+        const size_t n = (size_t)(end - from);
+        must(comes ? tg_copy(r->ctx, from, TG_DEVICE_CPU, twin, there, n)
+                   : tg_copy(r->ctx, twin, there, from, TG_DEVICE_CPU, n));
+        r->returned += comes ? n : 0;
+    }
+}
+
 void to_device(run *r, void *host, size_t bytes)
 {
-    if (is_apart(r))
-        must(tg_copy(r->ctx, on_device(r, host), tg_ctx_device_type(r->ctx), host, TG_DEVICE_CPU,
-                     bytes));
+    copy_twins(r, host, bytes, 0);
 }
 
 void fetch(run *r, void *host, size_t bytes)
 {
-    if (!is_apart(r))
-        return;
-    must(tg_copy(r->ctx, host, TG_DEVICE_CPU, on_device(r, host), tg_ctx_device_type(r->ctx),
-                 bytes));
-    r->returned += bytes;
+    copy_twins(r, host, bytes, 1);
 }
 
 void from_device(run *r, void *host, size_t bytes)

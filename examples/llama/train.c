@@ -4,6 +4,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "checkpoint.h"
@@ -192,7 +193,7 @@ static void describe(report *r, const model *m, const corpus *data)
 static void join_cards(const run *r, const options *o)
 {
     const char *device = tg_ctx_device(r->ctx);
-    if (strcmp(device, "cuda"))
+    if (strcmp(device, "cuda") && !getenv("LLAMA_NCCL")) /* which may name a stand-in */
         die("on %s there is one rank, not %d: several train on the CPU and on CUDA", device,
             ranks_count());
     if (o->accumulate < rings_count(o))

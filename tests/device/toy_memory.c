@@ -8,7 +8,7 @@
 
 #include "toy.h"
 
-enum { UNIT = 256, MOST_BLOCKS = 4096 };
+enum { UNIT = 256, PAGE = 4096, MOST_BLOCKS = 4096 };
 static const size_t room = (size_t)8 << 30; /* of addresses: pages are taken as they are touched */
 
 typedef struct block {
@@ -71,7 +71,11 @@ void toy_give(void *device)
         i++;
     if (i == count)
         abort(); /* never taken, or given twice */
-    madvise(seen + at, blocks[i].bytes, MADV_REMOVE);
+    const size_t begin =
+        (at + PAGE - 1) / PAGE * PAGE; /* the pages that nobody else has a part of */
+    const size_t end = (at + blocks[i].bytes) / PAGE * PAGE;
+    if (begin < end)
+        madvise(seen + begin, end - begin, MADV_REMOVE);
     for (count--; i < count; i++)
         blocks[i] = blocks[i + 1];
     pthread_mutex_unlock(&lock);

@@ -1,7 +1,8 @@
 /* toy_queue.c - the device's thread: takes one call after the other, and keeps what went
  * wrong until it is asked.
  *
- * For tests, by dlsym: toy_hold(stream) lets nothing of a stream run until toy_hold(NULL). */
+ * For tests, by dlsym: toy_hold(stream) lets nothing of a stream run until toy_hold(NULL).
+ * toy_window() is what the device's thread sees of its memory, when all calls have run. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -118,6 +119,15 @@ TG_API void toy_hold(const void *stream)
     held = stream;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
+}
+
+TG_API void *toy_window(const void *device, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    while (first || running)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    return toy_see(device, bytes);
 }
 
 /* ---- waiting ---- */
