@@ -126,15 +126,44 @@ void model_set(model *m, int64_t i, float value)
         m->master[place] = value;
 }
 
+/* Values of parameters that follow one another. */
+typedef struct values {
+    const model *m;
+    const float *of;
+} values;
+
+static void set_masters(void *user, int64_t offset, int64_t place, int64_t n)
+{
+    const values *v = user;
+    memcpy(v->m->master + place, v->of + offset, (size_t)n * sizeof(*v->of));
+}
+
+static void set_values(model *m, int64_t at, int64_t n, const float *of)
+{
+    values v = {m, of};
+    if (m->type == TG_F32)
+        memcpy((float *)m->param + at, of, (size_t)n * sizeof(*of));
+    for (int64_t i = 0; m->type != TG_F32 && i < n; i++)
+        ((uint16_t *)m->param)[at + i] = bf16_of(of[i]);
+    if (m->type != TG_F32 && m->master)
+        shards_each(&m->shards, at, n, set_masters, &v);
+}
+
 static void fill_normal(void *arg, int64_t begin, int64_t end, int worker)
 {
+    enum { SOME = 1024 };
     const normal_task *t = arg;
+    float some[SOME];
     (void)worker;
-    for (int64_t i = t->base + begin; i < t->base + end; i++) {
-        const uint64_t h = hash_at((uint64_t)t->m->o->seed ^ 0x5eed, (uint64_t)i);
-        const float u = ((float)(h >> 40) + 0.5f) / 16777216.0f;
-        const float a = (float)(h & 0xffffff) * (6.28318531f / 16777216.0f);
-        model_set(t->m, i, t->deviation * sqrtf(-2 * logf(u)) * cosf(a));
+    for (int64_t at = t->base + begin, n; at < t->base + end; at += n) {
+        n = t->base + end - at < SOME ? t->base + end - at : SOME;
+        for (int64_t i = 0; i < n; i++) {
+            const uint64_t h = hash_at((uint64_t)t->m->o->seed ^ 0x5eed, (uint64_t)(at + i));
+            const float u = ((float)(h >> 40) + 0.5f) / 16777216.0f;
+            const float a = (float)(h & 0xffffff) * (6.28318531f / 16777216.0f);
+            some[i] = t->deviation * sqrtf(-2 * logf(u)) * cosf(a);
+        }
+        set_values(t->m, at, n, some);
     }
 }
 
