@@ -48,6 +48,17 @@ for options in "" "--pack --end-of-document 10"; do # both cards share each wind
         near ring-one.log ring-two.log 10 "$type $options: one card and a ring of two"
     done
 done
+mixture="--qk-norm --experts 6 --experts-used 2 --expert-ff 64"
+for type in f32 bf16; do # both cards share out experts
+    tolerance=$([ $type = f32 ] && echo 2e-4 || echo 2e-2) # an expert more or less for a token whose scores are within rounding
+    rm -f experts-*.log
+    one $wide $data $mixture --type $type --log experts-one.log || fail "$type: one card, experts"
+    two $wide $data $mixture --type $type --expert-parallel --log experts-two.log || fail "$type: experts shared out"
+    near experts-one.log experts-two.log 10 "$type: one card and two that share out experts"
+    two $wide $data $mixture --type $type --expert-parallel --out experts-$type --log experts-half.log --stop-after 5 || fail "$type: a part"
+    one $data --device cuda --resume --out experts-$type --log experts-rest.log || fail "$type: one card goes on"
+    near experts-one.log experts-rest.log 4 "$type: one card from the checkpoint of two that share out experts"
+done
 for count in 1 2; do # a rank is killed: the checkpoint is whole
     kill_a_rank killed-$count
     "$mpirun" -n $count "$llama" --threads 1 $data --device cuda --resume --out killed-$count --stop-after 2 ||
