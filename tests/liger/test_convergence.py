@@ -96,16 +96,29 @@ def test_one_step(model_type):
     torch.testing.assert_close(logits[1], logits[0], atol=1e-5, rtol=1e-4)
 
 
+class NothingConfig(transformers.PretrainedConfig):
+    model_type = "nothing_of_tigon"
+
+
+class Nothing(transformers.PreTrainedModel):
+    config_class = NothingConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.layer = torch.nn.Linear(3, 3)
+
+
 def test_other_models_stay():
-    """One model is changed, not its class; a type that Tigon does not know is refused, or made as transformers makes it."""
+    """One model is changed, not its class; one that has nothing of Tigon's is refused, or made as transformers makes it."""
     plain = make("llama", torch.float32)
     classes = [type(module) for module in plain.modules()]
     tigon.transformers.apply_to(copy.deepcopy(plain))
     assert [type(module) for module in plain.modules()] == classes
-    config = transformers.AutoConfig.for_model("gpt2", n_embd=32, n_layer=1, n_head=2)
-    with pytest.warns(UserWarning, match="gpt2"):
-        model = tigon.transformers.AutoTigonModelForCausalLM.from_config(config)
-    with pytest.raises(ValueError, match="gpt2"):
+    transformers.AutoModelForCausalLM.register(NothingConfig, Nothing)
+    with pytest.warns(UserWarning, match="nothing in Nothing"):
+        model = tigon.transformers.AutoTigonModelForCausalLM.from_config(NothingConfig())
+    assert type(model) is Nothing
+    with pytest.raises(ValueError, match="nothing in Nothing"):
         tigon.transformers.apply_to(model)
 
 
