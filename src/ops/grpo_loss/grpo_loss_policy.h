@@ -65,7 +65,7 @@ SIMD_INLINE vf exp_rest(vf u)
 SIMD_INLINE tokens token_clip(const token_options *o, vf rho)
 {
     const vf a = o->advantage, zero = v_set(0.0f), one = v_set(1.0f);
-    const vi below = rho < o->low, above = rho > o->high;
+    const vi below = rho<o->low, above = rho> o->high;
     const vf capped = v_select(rho > o->delta, o->delta, rho);
     const vf clipped = v_select(below, o->low, v_select(above, o->high, rho));
     const vf chosen = v_select(capped * a <= clipped * a, capped, clipped);
