@@ -365,8 +365,8 @@ static void tell_index(model *m, const kept *k)
     to_device(m->r, d->cards->index, (size_t)(index - d->cards->index) * sizeof(*index));
 }
 
-/* Room for the rows of a layer that come, in both passes. All calls that have what is given back here
- * have ended: the counts were waited for behind them. */
+/* Room for the rows of a layer that come, in both passes. All calls that have what is given back
+ * here have ended: the counts were waited for behind them. */
 static void make_room(model *m, kept *k)
 {
     struct on_cards *c = m->dispatch->cards;

@@ -66,8 +66,8 @@ void *take_tensors(run *r, size_t bytes);
 void *take_activations(run *r, size_t bytes);
 /* Of activations alone. */
 void leave_activations(run *r, void *host, size_t bytes);
-/* The same as take_tensors() where a device with memory of its own has some parts alone, which begin
- * at byte `at`; and all of it after all, of other values. */
+/* The same as take_tensors() where a device with memory of its own has some parts alone, which
+ * begin at byte `at`; and all of it after all, of other values. */
 typedef struct part_of_tensors {
     size_t at, bytes;
 } part_of_tensors;
@@ -81,8 +81,8 @@ void *take_exchanged(run *r, size_t bytes);
 void *on_device(const run *r, const void *host);
 /* A compact tensor at an address of such memory. */
 tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, const int64_t *shape);
-/* What the device has of these bytes goes there. Returns at once: the host's bytes must stay as they are until the next run_wait()
- * or from_device(). */
+/* What the device has of these bytes goes there. Returns at once: the host's bytes must stay as
+ * they are until the next run_wait() or from_device(). */
 void to_device(run *r, void *host, size_t bytes);
 /* Returns at once as well: the bytes are there after the next run_wait(), or when an event behind
  * it has been waited for. */

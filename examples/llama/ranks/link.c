@@ -1,10 +1,10 @@
-/* link.c - llama_link: how long two ranks take to exchange messages of some sizes, both ways
- * at once, by the calls that the trainer makes. Prints a line for each: bytes, and seconds of
- * the median exchange.
+/* link.c - llama_link: how long two ranks take to exchange messages of some sizes, both ways at
+ * once, by the calls that the trainer makes. Prints a line for each: bytes, and seconds of the
+ * median exchange.
  *
- * `llama_link cuda`, on any number of ranks with a card each: bytes of each card, seconds of sums of
- * them all of which a card has its part, as of gradients, and of a part to each other card, as of
- * experts' rows. */
+ * `llama_link cuda`, on any number of ranks with a card each: bytes of each card, seconds of sums
+ * of them all of which a card has its part, as of gradients, and of a part to each other card, as
+ * of experts' rows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

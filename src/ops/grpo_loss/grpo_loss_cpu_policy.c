@@ -125,8 +125,7 @@ static span span_of(const job *j, int64_t item)
 }
 
 /* The tokens of the lanes that are set, by the definition. */
-static __attribute__((noinline)) void define(const span *p, int64_t l, vi lanes, vf logp,
-                                             tokens *t)
+static __attribute__((noinline)) void define(const span *p, int64_t l, vi lanes, vf logp, tokens *t)
 {
     *t = (tokens){.loss = {0}};
     for (int i = 0; i < VL; i++) {
@@ -351,10 +350,10 @@ static tg_status begin(tg_ctx *ctx, job *j)
 
 static tg_status forward(tg_ctx *ctx, const tg_policy_loss_forward_args *args)
 {
-    job j = {.g = GRPO_OF_POLICY(args),
-             .logp = grpo_plane_of(args->logp),
-             .out = {grpo_plane_of(args->loss), grpo_plane_of(args->kl),
-                     grpo_plane_of(args->clipped)}};
+    job j = {
+        .g = GRPO_OF_POLICY(args),
+        .logp = grpo_plane_of(args->logp),
+        .out = {grpo_plane_of(args->loss), grpo_plane_of(args->kl), grpo_plane_of(args->clipped)}};
     TG_TRY(begin(ctx, &j));
     each_item(ctx, &j, forward_items);
     const double share = 1 / (j.g.kept < 1 ? 1 : j.g.kept);
@@ -397,9 +396,10 @@ static int accepts(const tg_grpo_options *o, const tg_tensor *const *planes)
     return floats && !(o->sequence && o->corrected);
 }
 
-#define ACCEPTS(args, last)                                                                   \
-    accepts(&(tg_grpo_options)TG_GRPO_OPTIONS(args),                                          \
-            (const tg_tensor *const[]){(args)->old_logp, (args)->ref_logp, (args)->is_ratio, last})
+#define ACCEPTS(args, last)                      \
+    accepts(                                     \
+        &(tg_grpo_options)TG_GRPO_OPTIONS(args), \
+        (const tg_tensor *const[]){(args)->old_logp, (args)->ref_logp, (args)->is_ratio, last})
 
 static int accepts_forward(const tg_policy_loss_forward_args *args)
 {

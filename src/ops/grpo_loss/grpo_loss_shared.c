@@ -152,8 +152,8 @@ void grpo_weigh(const grpo *g, sequence *s, double moved, double clamped)
 {
     if (grpo_compares(g)) {
         s->rho = exp(moved / at_least_1(s->rated));
-        s->phi = phi(g, s->advantage,
-                     clamped + (g->is_ratio.by_token ? 0 : log_is_ratio(g, s->b, 0)));
+        s->phi =
+            phi(g, s->advantage, clamped + (g->is_ratio.by_token ? 0 : log_is_ratio(g, s->b, 0)));
     }
     s->weight = g->o.each ? 1 : types[g->o.type].weight(g, s->kept);
 }
@@ -250,8 +250,8 @@ static double part_of_ratio(const grpo *g, const sequence *s, const grpo_plane *
     double sum = 0;
     for (int64_t l = 0; l < g->length && g->o.sequence; l++)
         if (grpo_kept(&g->mask, s->b, l))
-            sum +=
-                upstream_of(s, dloss, l) * grpo_token_of(g, s, l, grpo_get(logp, s->b, l, 0)).by_log_rho;
+            sum += upstream_of(s, dloss, l) *
+                   grpo_token_of(g, s, l, grpo_get(logp, s->b, l, 0)).by_log_rho;
     return sum / at_least_1(s->rated);
 }
 

@@ -1,5 +1,5 @@
-/* moe_collect.asc.h - sums of the rows of each token's slots, and their products with a token's row;
- * of one type, see asc_each_type.h. */
+/* moe_collect.asc.h - sums of the rows of each token's slots, and their products with a token's
+ * row; of one type, see asc_each_type.h. */
 
 /* Places and weights of a tile of tokens, for the scalar unit. */
 static inline __aicore__ void ASC_NAME(moe_places_in)(asc_tile tile, int side,

@@ -1,5 +1,5 @@
-/* moe_spread.asc.h - rows of tokens in the order of their slots, plain and weighed; of one type, see
- * asc_each_type.h. */
+/* moe_spread.asc.h - rows of tokens in the order of their slots, plain and weighed; of one type,
+ * see asc_each_type.h. */
 
 /* No arithmetic: rows come in one by one, and leave together. Rows without a slot leave from
  * `zeros`. */
