@@ -15,7 +15,7 @@
 
 enum { RANKS = 8, BOX = 8 << 20 };
 
-/* One message from a rank to another; `full` tells whose turn it is. */
+/* A message, or a piece of one, from a rank to another; `full` tells whose turn it is. */
 typedef struct box {
     _Atomic int full;
     size_t bytes;
@@ -109,11 +109,15 @@ static int done(void)
     return depth ? 0 : run();
 }
 
+/* In pieces that a box holds. */
 static void put(int sends, int peer, void *at, size_t bytes)
 {
-    if (message_count == sizeof(messages) / sizeof(messages[0]) || bytes > BOX)
-        fail("too many messages, or one that is too long");
-    messages[message_count++] = (message){sends, peer, 0, at, bytes};
+    for (size_t done = 0, n; done < bytes; done += n) {
+        n = bytes - done < BOX ? bytes - done : BOX;
+        if (message_count == sizeof(messages) / sizeof(messages[0]))
+            fail("too many messages");
+        messages[message_count++] = (message){sends, peer, 0, (char *)at + done, n};
+    }
 }
 
 /* Sums of what all ranks have, to one rank, or to all, -1. */
