@@ -1,6 +1,6 @@
 /* From log-probabilities to losses, and back to their gradients: the definition of all loss
  * types, in double. Beside V logits a token it costs nothing; policy_loss, which has no logits, has
- * a faster one in grpo_loss_cpu_policy.c.
+ * a faster one (grpo_loss_cpu.h).
  */
 #include <float.h>
 #include <math.h>

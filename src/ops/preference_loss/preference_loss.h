@@ -21,6 +21,17 @@ typedef struct preference {
         .ref_logp = (args)->ref_logp, .preferred = (args)->preferred, .kl = (args)->kl,          \
     }
 
+/* Of a pair of sequences, or of one. */
+typedef struct preference_pair {
+    double loss, margin;
+    double by[2]; /* derivatives of the loss by a and b, log-probabilities less the reference's */
+} preference_pair;
+
+preference_pair preference_pair_of(const preference *p, int64_t i);
+
+/* What a loss counts in the result. */
+double preference_share(const preference *p);
+
 /* Both directions, of any implementation. */
 tg_status preference_loss_forward(tg_ctx *ctx, const tg_preference_loss_forward_args *args);
 tg_status preference_loss_backward(tg_ctx *ctx, const tg_preference_loss_backward_args *args);

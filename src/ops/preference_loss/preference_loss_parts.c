@@ -1,4 +1,4 @@
-/* preference_loss on the CPU is its definition: there is one number a sequence. */
+/* preference_loss on the CPU where preference_loss_cpu.c declines: the definition. */
 #include "core/parts.h"
 #include "preference_loss.h"
 

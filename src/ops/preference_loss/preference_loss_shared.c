@@ -1,5 +1,5 @@
 /* From log-probabilities of sequences to losses, and back to their gradients: the definition of all
- * loss types, in double. There is one number a sequence here: no implementation needs a faster one.
+ * loss types, in double. preference_loss_cpu.c has a faster one.
  */
 #include <math.h>
 
@@ -76,10 +76,7 @@ static curve discopop(const preference *p, double x)
 
 /* ---- losses of two sequences, or of one ---- */
 
-typedef struct pair {
-    double loss, margin;
-    double by[2]; /* derivatives of the loss by a and b */
-} pair;
+typedef preference_pair pair;
 
 /* Of the i-th pair, with a and b log-probabilities less those of the reference. */
 typedef pair pair_fn(const preference *p, double a, double b, int64_t i);
@@ -202,7 +199,7 @@ static double ratio(const preference *p, int64_t c, int64_t i)
     return tg_get(tg_data(p->logp), tg_type_of(p->logp), at) - ref;
 }
 
-static pair pair_of(const preference *p, int64_t i)
+pair preference_pair_of(const preference *p, int64_t i)
 {
     const double a = ratio(p, 0, i), b = ratio(p, 1, i);
     if (types[p->type].of_pair)
@@ -213,9 +210,9 @@ static pair pair_of(const preference *p, int64_t i)
 }
 
 /* What a loss counts in the result. */
-static double share(const preference *p)
+double preference_share(const preference *p)
 {
-    return p->reduction == TG_MEAN ? 1 / (double)p->count : 1;
+    return p->reduction == TG_MEAN && p->count > 0 ? 1 / (double)p->count : 1;
 }
 
 tg_status preference_loss_forward(tg_ctx *ctx, const tg_preference_loss_forward_args *args)
@@ -224,8 +221,8 @@ tg_status preference_loss_forward(tg_ctx *ctx, const tg_preference_loss_forward_
     const preference p = PREFERENCE_OF(args);
     double sum = 0;
     for (int64_t i = 0; i < p.count; i++) {
-        const pair t = pair_of(&p, i);
-        sum += t.loss * share(&p);
+        const pair t = preference_pair_of(&p, i);
+        sum += t.loss * preference_share(&p);
         if (p.reduction == TG_NONE)
             put(args->loss, i, t.loss);
         for (int64_t c = 0; c < p.logp->shape[0]; c++)
@@ -243,8 +240,8 @@ tg_status preference_loss_backward(tg_ctx *ctx, const tg_preference_loss_backwar
     (void)ctx;
     const preference p = PREFERENCE_OF(args);
     for (int64_t i = 0; i < p.count; i++) {
-        const pair t = pair_of(&p, i);
-        const double upstream = share(&p) * (args->dloss ? element(args->dloss, i) : 1);
+        const pair t = preference_pair_of(&p, i);
+        const double upstream = preference_share(&p) * (args->dloss ? element(args->dloss, i) : 1);
         for (int64_t c = 0; c < p.logp->shape[0]; c++)
             put(args->dlogp, c * p.count + i, upstream * t.by[c]);
     }
