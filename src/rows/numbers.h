@@ -1,7 +1,7 @@
-/* src/rows/numbers.h - arrays of any float type beside each other, a vector at a time: for operators
- * of one number a token or a sequence, whose arguments have types of their own. The type is looked
- * at for each vector, which costs less than a kernel for each combination. Compiled once per level.
- */
+/* src/rows/numbers.h - arrays of any float type beside each other, a vector at a time: for
+ * operators of one number a token or a sequence, whose arguments have types of their own. The type
+ * is looked at for each vector, which costs less than a kernel for each combination. Compiled once
+ * per level. */
 #ifndef TG_ROWS_NUMBERS_H
 #define TG_ROWS_NUMBERS_H
 

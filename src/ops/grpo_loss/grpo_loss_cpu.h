@@ -1,6 +1,6 @@
 /* What both directions of policy_loss on the CPU share: its tokens in f32, a vector of them at a
- * time, which is grpo_token_of() of grpo_loss_shared.c for numbers of ordinary size, and that itself
- * for others. Sequences go in pieces. Compiled once per level. */
+ * time, which is grpo_token_of() of grpo_loss_shared.c for numbers of ordinary size, and that
+ * itself for others. Sequences go in pieces. Compiled once per level. */
 #ifndef TG_GRPO_LOSS_CPU_H
 #define TG_GRPO_LOSS_CPU_H
 
