@@ -9,10 +9,11 @@
 
 #if HAS_WGMMA
 
-/* Of columns in turn, 8 by 8, of two halves g and u: both, and silu(g) u. */
-template <class T> struct results<T, GATES> {
+/* Parts on their way out: u and act, after g; or where g and u are neighbours the second part of
+ * both and act. */
+template <bool PAIRED> struct gates_out {
     waiting_parts w;
-    int column;
+    int column; /* of act */
 
     __device__ __forceinline__ void start(const product_memory &m, int group)
     {
@@ -31,40 +32,122 @@ template <class T> struct results<T, GATES> {
 
     __device__ __forceinline__ void turn(const grouped_rows &p, int k)
     {
-        if (w.waits && (k > 0 || p.c[1].data))
-            w.send(p.c[1], column, p.c[2], column, k);
+        const out_rows &first = p.c[PAIRED ? 0 : 1];
+        if (w.waits && (k > 0 || first.data))
+            w.send(first, PAIRED ? 2 * column + 128 : column, p.c[2], column, k);
     }
 
-    __device__ __forceinline__ void finish(const grouped_rows &p, const job &j, float (&d)[128],
-                                           int row, int rows)
+    __device__ __forceinline__ void wait_for(int row, int rows)
     {
-        uint32_t gates[32];
-        column = j.column * (TILE_N / 2);
-#pragma unroll
-        for (int i = 0; i < 32; i++) {
-            const int g = i / 2 * 8 + i % 2 * 2, u = g + 4;
-            float act[2];
-#pragma unroll
-            for (int l = 0; l < 2; l++)
-                act[l] = d[g + l] * logistic_of(d[g + l]).value * d[u + l];
-            gates[i] = narrow_pair<T>(d[g], d[g + 1]);
-            w.pairs[i] = narrow_pair<T>(d[u], d[u + 1]);
-            w.pairs[32 + i] = narrow_pair<T>(act[0], act[1]);
-            /* one after the other: the sums' registers become free as the pairs need some */
-            asm volatile("" : "+r"(gates[i]), "+r"(w.pairs[i]), "+r"(w.pairs[32 + i]));
-        }
-        if (p.c[0].data)
-            send_rows(p.c[0], gates, row, rows, column, w.staged);
         w.row = row;
         w.rows = rows;
         w.waits = 1;
     }
 };
 
-/* The sums are da, the gradient of a slot's a = silu(g) u before its weight w: w da silu'(g) u and
- * w da silu(g), which are the gradients of g and u, w a, and the sum of da a over the tile's
+/* Of columns in turn of two halves g and u: both, and act = gate(g, u, column); gate() may change
+ * them. */
+template <class T, int LAYOUT, class GATE>
+__device__ __forceinline__ void finish_halves(gates_out<false> &out, const grouped_rows &p,
+                                              const job &j, float (&d)[128], int row, int rows,
+                                              const GATE &gate)
+{
+    uint32_t gates[32];
+    out.column = j.column * (TILE_N / 2);
+#pragma unroll
+    for (int i = 0; i < 32; i++) {
+        const int eight = i / 2; /* columns of act */
+        const int g = LAYOUT == B_HALVES ? eight * 8 + i % 2 * 2
+                                         : (eight / 8 * 16 + eight % 8) * 4 + i % 2 * 2,
+                  u = g + (LAYOUT == B_HALVES ? 4 : 32);
+        float act[2];
+#pragma unroll
+        for (int l = 0; l < 2; l++)
+            act[l] = gate(d[g + l], d[u + l], out.column + 8 * eight + lane_column() + l);
+        gates[i] = narrow_pair<T>(d[g], d[g + 1]);
+        out.w.pairs[i] = narrow_pair<T>(d[u], d[u + 1]);
+        out.w.pairs[32 + i] = narrow_pair<T>(act[0], act[1]);
+        /* one after the other: the sums' registers become free as the pairs need some */
+        asm volatile("" : "+r"(gates[i]), "+r"(out.w.pairs[i]), "+r"(out.w.pairs[32 + i]));
+    }
+    if (p.c[0].data)
+        send_rows(p.c[0], gates, row, rows, out.column, out.w.staged);
+    out.wait_for(row, rows);
+}
+
+/* silu(g) u of halves, without options. */
+template <class T, int LAYOUT> struct results<T, GATES, LAYOUT> : gates_out<false> {
+    __device__ __forceinline__ void finish(const grouped_rows &p, const job &j, float (&d)[128],
+                                           int row, int rows)
+    {
+        finish_halves<T, LAYOUT>(*this, p, j, d, row, rows, [](float &g, float &u, int) {
+            return g * logistic_of(g).value * u;
+        });
+    }
+};
+
+/* Neighbours of 16 bits, columns 2 l and 2 l + 1 of 8 for lane l of 4, of what the lanes have:
+ * column l in the low half, 4 + l in the high one. */
+__device__ __forceinline__ uint32_t neighbours(uint32_t own)
+{
+    const int lane = (int)threadIdx.x % 32, from = lane / 4 * 4 + lane % 2 * 2;
+    const uint32_t left = __shfl_sync(~0u, own, from), right = __shfl_sync(~0u, own, from + 1);
+    return __byte_perm(left, right, lane % 4 / 2 ? 0x7632 : 0x5410);
+}
+
+/* Of columns g and u that are neighbours: both, and act. */
+template <class T, class GATE>
+__device__ __forceinline__ void finish_paired(gates_out<true> &out, const grouped_rows &p,
+                                              const job &j, float (&d)[128], int row, int rows,
+                                              const GATE &gate)
+{
+    uint32_t first[32];
+    out.column = j.column * (TILE_N / 2);
+#pragma unroll
+    for (int eight = 0; eight < 16; eight++) {
+        float act[2][2];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int n = 2 * eight + i / 2, below = i % 2;
+            float *const pair = d + 4 * n + 2 * below;
+            act[below][i / 2] = gate(pair[0], pair[1], out.column + 4 * n + (int)threadIdx.x % 4);
+            uint32_t *const to = n < 16 ? first : out.w.pairs;
+            to[n % 16 * 2 + below] = narrow_pair<T>(pair[0], pair[1]);
+        }
+#pragma unroll
+        for (int below = 0; below < 2; below++)
+            out.w.pairs[32 + 2 * eight + below] =
+                neighbours(narrow_pair<T>(act[below][0], act[below][1]));
+        if (eight == 7 && p.c[0].data)
+            send_rows(p.c[0], first, row, rows, 2 * out.column, out.w.staged);
+    }
+    out.wait_for(row, rows);
+}
+
+/* Any gate, with or without a bias. */
+template <class T, int LAYOUT>
+struct results<T, ANY_GATES, LAYOUT> : gates_out<!HAS_HALVES<LAYOUT>> {
+    __device__ __forceinline__ void finish(const grouped_rows &p, const job &j, float (&d)[128],
+                                           int row, int rows)
+    {
+        const auto gate = [&](float &g, float &u, int column) {
+            if (p.bias.data) {
+                g += bias_of<T>(p, j, p.gate.gate_at(column));
+                u += bias_of<T>(p, j, p.gate.up_at(column));
+            }
+            return gated_of(p.gate, g, u).value;
+        };
+        if constexpr (HAS_HALVES<LAYOUT>)
+            finish_halves<T, LAYOUT>(*this, p, j, d, row, rows, gate);
+        else
+            finish_paired<T>(*this, p, j, d, row, rows, gate);
+    }
+};
+
+/* The sums are da, the gradient of a slot's a = act(g) u before its weight w: w da act'(g) u and
+ * w da act(g), which are the gradients of g and u, w a, and the sum of da a over the tile's
  * columns. g and u come to where results leave from. */
-template <class T> struct results<T, GATE_GRADIENTS> {
+template <class T, bool ANY> struct gradients_of_gates {
     uint32_t staged, came;
     int phase, column;
     float weight[2];
@@ -87,7 +170,7 @@ template <class T> struct results<T, GATE_GRADIENTS> {
 
     __device__ __forceinline__ float weight_of(const grouped_rows &p, int64_t slot)
     {
-        return get<T>(p.weights, min(p.rows - 1, max((int64_t)0, slot)));
+        return p.weights.data ? get<T>(p.weights, min(p.rows - 1, max((int64_t)0, slot))) : 1;
     }
 
     __device__ __forceinline__ void turn(const grouped_rows &, int)
@@ -98,9 +181,8 @@ template <class T> struct results<T, GATE_GRADIENTS> {
     {
     }
 
-    /* 64 rows of 128 columns of a half. */
-    __device__ __forceinline__ void take(const grouped_rows &p, int half, int row, int at,
-                                         uint32_t (&pairs)[32])
+    /* 64 rows of two lines of 128 bytes come. */
+    __device__ __forceinline__ void bring(const CUtensorMap *map, int row, int at, int wide)
     {
         group_barrier();
         if (threadIdx.x % GROUP == 0) {
@@ -108,16 +190,23 @@ template <class T> struct results<T, GATE_GRADIENTS> {
             arrive_and_expect(came, STAGED);
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                load_tile(staged + i * BLOCK, &p.pre[half], at + 64 * i, row, came);
+                load_tile(staged + i * BLOCK, map, at + wide * i, row, came);
         }
         wait_barrier(came, phase);
         phase ^= 1;
-        take_part(pairs, staged);
     }
 
-    __device__ __forceinline__ void gate(float da, float g, float u, float w, float &sum,
-                                         float (&out)[3])
+    __device__ __forceinline__ void gate(const grouped_rows &p, float da, float g, float u, float w,
+                                         float &sum, float (&out)[3])
     {
+        if constexpr (ANY) {
+            const gated y = gated_of(p.gate, g, u);
+            sum += da * y.value;
+            out[0] = w * da * y.of_gate;
+            out[1] = w * da * y.of_up;
+            out[2] = w * y.value;
+            return;
+        }
         const logistic s = logistic_of(g);
         const float silu = g * s.value, a = silu * u, scaled = w * da;
         sum += da * a;
@@ -126,6 +215,7 @@ template <class T> struct results<T, GATE_GRADIENTS> {
         out[2] = w * a;
     }
 
+    /* g and u are halves. */
     __device__ __forceinline__ void finish(const grouped_rows &p, const job &j, float (&d)[128],
                                            int row, int rows)
     {
@@ -134,15 +224,17 @@ template <class T> struct results<T, GATE_GRADIENTS> {
         for (int part = 0; part < 2; part++) {
             const int at = column + 128 * part;
             uint32_t g[32], u[32], a[32];
-            take(p, 0, row, at, g);
-            take(p, 1, row, at, u);
+            bring(&p.pre[0], row, at, 64);
+            take_part(g, staged);
+            bring(&p.pre[1], row, at, 64);
+            take_part(u, staged);
 #pragma unroll
             for (int i = 0; i < 32; i++) {
                 const float2 gs = widen_pair<T>(g[i]), us = widen_pair<T>(u[i]);
                 const float *const da = d + 64 * part + 2 * i;
                 float low[3], high[3];
-                gate(da[0], gs.x, us.x, weight[i % 2], sums[i % 2], low);
-                gate(da[1], gs.y, us.y, weight[i % 2], sums[i % 2], high);
+                gate(p, da[0], gs.x, us.x, weight[i % 2], sums[i % 2], low);
+                gate(p, da[1], gs.y, us.y, weight[i % 2], sums[i % 2], high);
                 g[i] = narrow_pair<T>(low[0], high[0]);
                 u[i] = narrow_pair<T>(low[1], high[1]);
                 a[i] = narrow_pair<T>(low[2], high[2]);
@@ -151,6 +243,41 @@ template <class T> struct results<T, GATE_GRADIENTS> {
             }
             send_rows(p.c[0], g, row, rows, at, staged);
             send_rows(p.c[1], u, row, rows, at, staged);
+            send_rows(p.c[2], a, row, rows, at, staged);
+        }
+        write_scores(p, j, sums, row, rows);
+    }
+
+    /* g and u are neighbours, a word of each column of a. */
+    __device__ __forceinline__ void finish_paired(const grouped_rows &p, const job &j,
+                                                  float (&d)[128], int row, int rows)
+    {
+        float sums[2] = {};
+#pragma unroll
+        for (int part = 0; part < 2; part++) {
+            const int at = column + 128 * part;
+            uint32_t a[32];
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                float words[32], low[3], high[3];
+                bring(&p.pre[0], row, at + 64 * half, 32);
+                take_part(words, staged);
+#pragma unroll
+                for (int i = 0; i < 32; i += 2) {
+                    const int below = i / 2 % 2;
+                    const float *const da = d + 64 * part + 32 * half + i;
+                    const float2 left = widen_pair<T>(__float_as_uint(words[i])),
+                                 right = widen_pair<T>(__float_as_uint(words[i + 1]));
+                    gate(p, da[0], left.x, left.y, weight[below], sums[below], low);
+                    gate(p, da[1], right.x, right.y, weight[below], sums[below], high);
+                    words[i] = __uint_as_float(narrow_pair<T>(low[0], low[1]));
+                    words[i + 1] = __uint_as_float(narrow_pair<T>(high[0], high[1]));
+                    a[16 * half + i / 2] = narrow_pair<T>(low[2], high[2]);
+                    asm volatile(""
+                                 : "+f"(words[i]), "+f"(words[i + 1]), "+r"(a[16 * half + i / 2]));
+                }
+                send_rows(p.c[0], words, row, rows, at + 64 * half, staged);
+            }
             send_rows(p.c[2], a, row, rows, at, staged);
         }
         write_scores(p, j, sums, row, rows);
@@ -167,6 +294,23 @@ template <class T> struct results<T, GATE_GRADIENTS> {
             if (threadIdx.x % 4 == 0 && own + 8 * i < rows && j.column < p.columns)
                 p.scores[j.column * p.rows + row + own + 8 * i] = sums[i];
         }
+    }
+};
+
+template <class T, int LAYOUT>
+struct results<T, GATE_GRADIENTS, LAYOUT> : gradients_of_gates<T, false> {
+};
+
+template <class T, int LAYOUT>
+struct results<T, ANY_GRADIENTS, LAYOUT> : gradients_of_gates<T, true> {
+};
+
+template <class T, int LAYOUT>
+struct results<T, PAIRED_GRADIENTS, LAYOUT> : gradients_of_gates<T, true> {
+    __device__ __forceinline__ void finish(const grouped_rows &p, const job &j, float (&d)[128],
+                                           int row, int rows)
+    {
+        this->finish_paired(p, j, d, row, rows);
     }
 };
 

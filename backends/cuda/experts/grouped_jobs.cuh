@@ -119,16 +119,26 @@ static void launch_rest(const cuda_call &call, const row_span &to, const int64_t
         rest_kernel<T><<<call.processors, REST_THREADS, 0, call.stream>>>(to, first, rows, width);
 }
 
+/* The rows that numbers stand for: number / per, of `count`, none of which is out of range. */
+struct taken_rows {
+    int *rows; /* NULL: not asked for */
+    int64_t per, count;
+};
+
 /* Numbers up to *count are told of where they are out of range; so are offsets, [experts + 1], that
  * do not ascend. */
 static __global__ void __launch_bounds__(REST_THREADS)
     check_kernel(const int64_t *numbers, const int64_t *count, int64_t most,
-                 const index_range range)
+                 const index_range range, const taken_rows taken)
 {
     const int64_t end = min(most, *count);
     for (int64_t i = (int64_t)blockIdx.x * REST_THREADS + threadIdx.x; i < end;
-         i += (int64_t)gridDim.x * REST_THREADS)
-        range.holds(i, numbers[i], true);
+         i += (int64_t)gridDim.x * REST_THREADS) {
+        const bool holds = range.holds(i, numbers[i], true);
+        if (taken.rows)
+            taken.rows[i] =
+                holds ? (int)min(taken.count - 1, numbers[i] / taken.per) : (int)taken.count - 1;
+    }
 }
 
 static __global__ void __launch_bounds__(REST_THREADS)
@@ -153,11 +163,11 @@ static inline void check_offsets(const cuda_call &call, const int64_t *offset, i
 /* `end`: how many of at most so many numbers are looked at. */
 static inline void check_numbers(const cuda_call &call, const char *argument,
                                  const int64_t *numbers, const int64_t *end, int64_t most,
-                                 int64_t count)
+                                 int64_t count, const taken_rows &taken = {})
 {
     if (most > 0)
         check_kernel<<<call.processors, REST_THREADS, 0, call.stream>>>(
-            numbers, end, most, range_of(call, argument, count));
+            numbers, end, most, range_of(call, argument, count), taken);
 }
 
 /* Of a pair's rows the blocks of the cluster have 64 each in turn, so that both have some where

@@ -65,12 +65,12 @@ static __global__ void __launch_bounds__(JOB_THREADS)
         list[0].x = so_far;
 }
 
-/* The matrix [rows, columns] of the expert that has several pieces: T of sums, with rows, columns
+/* The matrix [rows, columns] of the expert that has several pieces: C of sums, with rows, columns
  * exchanged if TURNED. */
-template <class T, int TURNED>
+template <class C, int TURNED>
 __global__ void __launch_bounds__(TURN_ROWS *TURN_ROWS)
     round_kernel(piece_list list, const float *sums, int rows, int columns, char *to,
-                 int64_t stride, int64_t step)
+                 int64_t stride, int64_t step, int accumulate)
 {
     __shared__ float part[TURN_ROWS][TURN_ROWS + 1];
     const int expert = list[0].y, x = (int)threadIdx.x % TURN_ROWS,
@@ -78,14 +78,15 @@ __global__ void __launch_bounds__(TURN_ROWS *TURN_ROWS)
     const int row = (int)blockIdx.y * TURN_ROWS, column = (int)blockIdx.x * TURN_ROWS;
     if (expert < 0)
         return;
-    T *const matrix = (T *)to + expert * step;
+    C *const matrix = (C *)to + expert * step;
+    const auto write = [&](C *at, float sum) { put(at, sum + (accumulate ? get(at) : 0)); };
     if (row + y < rows && column + x < columns)
         part[y][x] = sums[(int64_t)(row + y) * columns + column + x];
     __syncthreads();
     if (TURNED && row + x < rows && column + y < columns)
-        put(matrix + (column + y) * stride + row + x, part[x][y]);
+        write(matrix + (column + y) * stride + row + x, part[x][y]);
     if (!TURNED && row + y < rows && column + x < columns)
-        put(matrix + (row + y) * stride + column + x, part[y][x]);
+        write(matrix + (row + y) * stride + column + x, part[y][x]);
 }
 
 #endif

@@ -5,6 +5,7 @@
 #define CUDA_GROUPED_ROWS_CUH
 
 #include "grouped_jobs.cuh"
+#include "moe_gate.cuh"
 
 /* A matrix whose rows are written, and how its boxes of 64 rows are copied. */
 struct out_rows {
@@ -14,20 +15,32 @@ struct out_rows {
     int width;      /* elements, a multiple of 8 */
 };
 
-/* How the matrices of experts lie: rows of columns of the result, k contiguous; rows of k; the
- * first, where a tile has columns of the first half of all and those of the second half in turn, 8
- * by 8. */
-enum b_layout { B_LINES, B_ACROSS_K, B_HALVES };
+/* How the matrices of experts lie: rows of columns of the result, k contiguous; rows of k; the same
+ * two, where a tile has columns of the first half of all and those of the second half in turn, 8 by
+ * 8 and 64 by 64. */
+enum b_layout { B_LINES, B_ACROSS_K, B_HALVES, B_HALVES_ACROSS };
 
-/* What becomes of a tile's sums. */
-enum results_kind { PLAIN, GATES, GATE_GRADIENTS };
+template <int LAYOUT> constexpr bool IS_ACROSS = LAYOUT == B_ACROSS_K || LAYOUT == B_HALVES_ACROSS;
+template <int LAYOUT> constexpr bool HAS_HALVES = LAYOUT == B_HALVES || LAYOUT == B_HALVES_ACROSS;
+
+/* What becomes of a tile's sums: of gates those of silu alone, or with all options; PAIRED:
+ * gradients whose g and u are neighbours. */
+enum results_kind {
+    PLAIN,
+    BIASED,
+    GATES,
+    ANY_GATES,
+    GATE_GRADIENTS,
+    ANY_GRADIENTS,
+    PAIRED_GRADIENTS
+};
 
 struct grouped_rows {
     CUtensorMap a, b;
     job_list list;
     int *taken;         /* the list's counter for this launch */
     int columns, steps; /* tiles, along k */
-    int half;           /* B_HALVES: columns of a half */
+    int half;           /* columns of a half, where there are halves */
     /* rows of a that are gathered: row i is row gather[i] / per of `from`, `stride` bytes apart, of
      * `bytes` */
     const char *from;
@@ -36,10 +49,13 @@ struct grouped_rows {
     int64_t stride;
     int bytes;
     out_rows c[3];
-    /* GATE_GRADIENTS: both halves, and what grouped_gates.cuh makes of them */
+    vector_span bias; /* [experts, bias_width], from column bias_first on; absent: none */
+    int64_t bias_width, bias_first;
+    gate_options gate; /* ANY_GATES, ANY_GRADIENTS, PAIRED_GRADIENTS */
+    /* gradients: both halves, and what grouped_gates.cuh makes of them */
     CUtensorMap pre[2];
     const int64_t *slot;
-    vector_span weights; /* by slot */
+    vector_span weights; /* by slot; absent: ones */
     float *scores;       /* [columns, rows]: sums of a tile's columns */
     int64_t rows;
 };
@@ -107,7 +123,7 @@ __device__ __forceinline__ void for_jobs(const grouped_rows &p, const product_me
     const int block = cluster_rank();
     const bool announces = threadIdx.x == 0, leads = announces && block == 0;
     job j = job_of(p.list, p.columns, (int)blockIdx.x / CLUSTER);
-    for (int n = 1; j.rows > 0; n++) {
+    for (int n = 0; j.rows > 0; n++) {
         int taken = 0;
         if (leads)
             taken = atomicAdd(p.taken, 1);
@@ -134,6 +150,11 @@ __device__ __forceinline__ void load_share(const grouped_rows &p, bool shared, u
             load_tile_to((1 << CLUSTER) - 1, to, &p.b, k, 0, 0, line, full);
         else
             load_tile(to, &p.b, k, 0, 0, line, full);
+    } else if constexpr (LAYOUT == B_HALVES_ACROSS) {
+        for (int i = 0; i < 2; i++)
+            load_box(shared, to + i * BLOCK, &p.b,
+                     i * p.half + (j.column * TILE_N + half * SHARE) / 2, k,
+                     batch_place{0, 0, j.expert}, full);
     } else {
         load_lines<LAYOUT == B_ACROSS_K, SHARE>(shared, to, &p.b, j.column * TILE_N + half * SHARE,
                                                 k, batch_place{0, 0, j.expert}, full);
@@ -214,34 +235,38 @@ __device__ __forceinline__ void gather_rows(const grouped_rows &p, const product
 
 /* ---- results on their way out ---- */
 
-/* A part: 64 rows, of which `rows` are written, by 128 columns from `column` on. */
-__device__ __forceinline__ void send_rows(const out_rows &to, const uint32_t *pairs, int row,
-                                          int rows, int column, uint32_t staged)
+/* A part: 64 rows, of which `rows` are written, by two lines of 128 bytes from `column` on; v: the
+ * thread's pairs of elements of 16 bits, or elements of 32. */
+template <class V>
+__device__ __forceinline__ void send_rows(const out_rows &to, const V *v, int row, int rows,
+                                          int column, uint32_t staged)
 {
+    enum { BYTES = std::is_same<V, float>::value ? 4 : 2, WIDE = LINE_BYTES / BYTES };
     if (rows == ROWS) {
-        send_part([&] { stage_part(pairs, staged); },
+        send_part([&] { stage_part(v, staged); },
                   [&] {
 #pragma unroll
                       for (int i = 0; i < 2; i++)
-                          if (column + 64 * i < to.width)
-                              store_tile(&to.map, column + 64 * i, row, staged + i * BLOCK);
+                          if (column + WIDE * i < to.width)
+                              store_tile(&to.map, column + WIDE * i, row, staged + i * BLOCK);
                   });
         return;
     }
     if (threadIdx.x % GROUP == 0)
         wait_for_stores_to_read();
     group_barrier();
-    stage_part(pairs, staged);
+    stage_part(v, staged);
     group_barrier();
     const int thread = (int)threadIdx.x % GROUP, chunk = thread % 16;
-    for (int i = thread / 16; i < rows && column + chunk * 8 < to.width; i += GROUP / 16) {
-        uint4 v;
+    const int at = column + chunk * (WIDE / 8);
+    for (int i = thread / 16; i < rows && at < to.width; i += GROUP / 16) {
+        uint4 x;
         const uint32_t from =
             staged + chunk / 8 * BLOCK + i * LINE_BYTES + (chunk % 8 ^ i % 8) * 16;
         asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                     : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
                      : "r"(from));
-        *(uint4 *)(to.data + (row + i) * to.stride + (column + chunk * 8) * 2) = v;
+        *(uint4 *)(to.data + (row + i) * to.stride + at * BYTES) = x;
     }
 }
 
@@ -273,10 +298,23 @@ struct waiting_parts {
 
 /* start(): once. begin(): before a tile, whose first row of this group's and their number are
  * given. turn(k): beside step k of its products. finish(): with its sums. last(): at the end. */
-template <class T, int KIND> struct results;
+template <class T, int KIND, int LAYOUT> struct results;
+
+/* The thread's number of a column, from the first of its pair on. */
+__device__ __forceinline__ int lane_column()
+{
+    return (int)threadIdx.x % 4 * 2;
+}
+
+/* Of an expert's column, which may lie behind the last one. */
+template <class T>
+__device__ __forceinline__ float bias_of(const grouped_rows &p, const job &j, int64_t column)
+{
+    return get<T>(p.bias, j.expert * p.bias_width + min(p.bias_first + column, p.bias_width - 1));
+}
 
 /* The sums as they are. */
-template <class T> struct results<T, PLAIN> {
+template <class T, int LAYOUT> struct results<T, PLAIN, LAYOUT> {
     waiting_parts w;
     int column;
 
@@ -300,16 +338,32 @@ template <class T> struct results<T, PLAIN> {
         w.send(p.c[0], column, p.c[0], column + 128, k);
     }
 
-    __device__ __forceinline__ void finish(const grouped_rows &, const job &j, float (&d)[128],
+    __device__ __forceinline__ void finish(const grouped_rows &p, const job &j, float (&d)[128],
                                            int row, int rows)
     {
+        column = j.column * TILE_N;
 #pragma unroll
         for (int i = 0; i < 64; i++)
             w.pairs[i] = narrow_pair<T>(d[2 * i], d[2 * i + 1]);
         w.row = row;
         w.rows = rows;
         w.waits = 1;
-        column = j.column * TILE_N;
+    }
+};
+
+/* The same with a bias. */
+template <class T, int LAYOUT> struct results<T, BIASED, LAYOUT> : results<T, PLAIN, LAYOUT> {
+    __device__ __forceinline__ void finish(const grouped_rows &p, const job &j, float (&d)[128],
+                                           int row, int rows)
+    {
+#pragma unroll
+        for (int i = 0; i < 128; i += 4) {
+            const int at = j.column * TILE_N + i * 2 + lane_column();
+            const float left = bias_of<T>(p, j, at), right = bias_of<T>(p, j, at + 1);
+            d[i] += left, d[i + 2] += left;
+            d[i + 1] += right, d[i + 3] += right;
+        }
+        results<T, PLAIN, LAYOUT>::finish(p, j, d, row, rows);
     }
 };
 
@@ -320,7 +374,7 @@ __device__ __forceinline__ void make_rows(const grouped_rows &p, const product_m
 {
     const int block = cluster_rank(), group = (int)threadIdx.x / GROUP - 1;
     ring r = {0, 0};
-    results<T, KIND> out;
+    results<T, KIND, LAYOUT> out;
     out.start(m, group);
     for_jobs(p, m, [&](const job &j) {
         const int rows = rows_of_group(j, block, group),
@@ -335,7 +389,7 @@ __device__ __forceinline__ void make_rows(const grouped_rows &p, const product_m
         }
         float d[128];
         out.begin(p, j, row, rows);
-        multiply_tile<T, 0, LAYOUT == B_ACROSS_K, GATHER>(
+        multiply_tile<T, 0, IS_ACROSS<LAYOUT>, GATHER>(
             d, m, group, p.steps, r, [&](int k) { out.turn(p, k); },
             rows_of_group(j, block, GROUPS - 1) > 0);
         if (p.steps < 2)
@@ -349,7 +403,7 @@ __device__ __forceinline__ void make_rows(const grouped_rows &p, const product_m
 
 /* What a block does. LOADERS: threads that arrive where a stage is loaded. load(memory): the first
  * group, make(memory): the others. */
-template <class LOAD, class MAKE>
+template <int LOADERS_REGISTERS = 40, class LOAD, class MAKE>
 __device__ __forceinline__ void run_grouped(int loaders, const LOAD &load, const MAKE &make)
 {
     extern __shared__ char memory[];
@@ -370,10 +424,10 @@ __device__ __forceinline__ void run_grouped(int loaders, const LOAD &load, const
     }
     cluster_barrier();
     if (threadIdx.x < GROUP) {
-        fewer_registers<40>();
+        fewer_registers<LOADERS_REGISTERS>();
         load(m);
     } else {
-        more_registers<232>();
+        more_registers<252 - LOADERS_REGISTERS / 2>();
         make(m);
     }
     cluster_barrier(); /* no block ends while the other one may write to it */

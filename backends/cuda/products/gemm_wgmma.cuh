@@ -72,6 +72,19 @@ __device__ __forceinline__ void take_part(uint32_t *pairs, uint32_t from)
     }
 }
 
+__device__ __forceinline__ void take_part(float *numbers, uint32_t from)
+{
+    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % GROUP / 32 * 16 + lane / 4;
+    const uint32_t own = from + row * LINE_BYTES + (lane % 4 / 2 ^ row % 8) * 16 + lane % 2 * 8;
+#pragma unroll
+    for (int j = 0; j < PART_COLUMNS<float>; j += 8) {
+        float *v = numbers + j / 2;
+        const uint32_t at = j / 32 * BLOCK + (own ^ j / 4 % 8 * 16);
+        load_pair(at, v[0], v[1]);
+        load_pair(at + 8 * LINE_BYTES, v[2], v[3]);
+    }
+}
+
 /* Of the threads that this one multiplies with. */
 __device__ __forceinline__ void group_barrier()
 {

@@ -203,6 +203,14 @@ __device__ __forceinline__ void add_tile(const CUtensorMap *map, int x, int y, u
                  : "memory");
 }
 
+__device__ __forceinline__ void add_tile(const CUtensorMap *map, int x, int y, int z, uint32_t from)
+{
+    asm volatile("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group "
+                 "[%0, {%1, %2, %3}], [%4];" ::"l"(map),
+                 "r"(x), "r"(y), "r"(z), "r"(from)
+                 : "memory");
+}
+
 __device__ __forceinline__ void end_stores()
 {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
@@ -225,9 +233,19 @@ __device__ __forceinline__ void fence_shared()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+__device__ __forceinline__ void store_number(uint32_t to, float a)
+{
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(a) : "memory");
+}
+
 __device__ __forceinline__ void store_pair(uint32_t to, float a, float b)
 {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(a), "f"(b) : "memory");
+}
+
+__device__ __forceinline__ void load_pair(uint32_t from, float &a, float &b)
+{
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(a), "=f"(b) : "r"(from) : "memory");
 }
 
 /* Four matrices of 8 x 8 elements of 16 bits go to shared memory; lane l gives the address of row l
