@@ -30,35 +30,35 @@ static inline __aicore__ void router_sigmoid(__ubuf__ float *dst, __ubuf__ float
     ASC_THEN();
 }
 
-/* keys = values, but infinity where those are NaN of either sign. bits: 64 lanes of 0x7fffffff; a,
- * b: scratch of n each, a multiple of 64. Ends with ASC_THEN(). */
+/* dst = op(src, bits of 64 lanes), of n elements of 32 bits, a multiple of 64. ASC_THEN() is left to
+ * the caller. step: 8 where the bits are as many as the elements, 0: those of 64 lanes. */
+#define ROUTER_BITS(op, dst, src, bits, step, n)                                               \
+    do {                                                                                       \
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                       \
+        for (int64_t at_ = 0; at_ < (n); at_ += ROUTER_MOST_REPEATS * ASC_LANES)               \
+            op((__ubuf__ uint16_t *)((dst) + at_), (__ubuf__ uint16_t *)((src) + at_),         \
+               (__ubuf__ uint16_t *)((bits) + ((step) ? at_ : 0)),                             \
+               (uint8_t)asc_min_of(ROUTER_MOST_REPEATS, ((n)-at_) / ASC_LANES), 1, 1, 1, 8, 8, \
+               step);                                                                          \
+    } while (0)
+
+/* keys = values, but infinity where those are NaN of either sign. As integers: |x| - infinity - 1
+ * has a sign for all but NaN, whose own is taken away; what is then above infinity becomes it.
+ * bits: 64 lanes of 0x7fffffff; a: scratch of n, a multiple of 64. Ends with ASC_THEN(). */
 static inline __aicore__ void router_keys(__ubuf__ float *keys, __ubuf__ float *values,
-                                          __ubuf__ int32_t *bits, __ubuf__ int32_t *a,
-                                          __ubuf__ int32_t *b, int64_t n)
+                                          __ubuf__ int32_t *bits, __ubuf__ int32_t *a, int64_t n)
 {
     const int32_t infinity = 0x7f800000;
-    const uint32_t all = (uint32_t)n;
     __ubuf__ int32_t *from = (__ubuf__ int32_t *)values, *to = (__ubuf__ int32_t *)keys;
-    asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
-    for (int64_t at = 0; at < n; at += ROUTER_MOST_REPEATS * ASC_LANES)
-        asc_and((__ubuf__ uint16_t *)(a + at), (__ubuf__ uint16_t *)(from + at),
-                (__ubuf__ uint16_t *)bits,
-                (uint8_t)asc_min_of(ROUTER_MOST_REPEATS, (n - at) / ASC_LANES), 1, 1, 1, 8, 8, 0);
+    ROUTER_BITS(asc_and, a, from, bits, 0, n);
     ASC_THEN();
-    asc_add_scalar(a, a, -infinity, all);
+    asc_add_scalar(a, a, -infinity - 1, (uint32_t)n);
     ASC_THEN();
-    asc_max_scalar(a, a, 0, all);
+    ROUTER_BITS(asc_or, a, a, bits, 0, n);
     ASC_THEN();
-    asc_min_scalar(a, a, 1, all); /* 1: NaN */
+    ROUTER_BITS(asc_and, to, from, a, 8, n);
     ASC_THEN();
-    asc_mul_scalar(b, a, -1, all);
-    ASC_THEN();
-    asc_add_scalar(b, b, 1, all);
-    asc_mul_scalar(a, a, infinity, all);
-    ASC_THEN();
-    asc_mul(to, from, b, all);
-    ASC_THEN();
-    asc_add(to, to, a, all);
+    asc_min_scalar(to, to, infinity, (uint32_t)n);
     ASC_THEN();
 }
 
@@ -135,6 +135,46 @@ static inline __aicore__ void router_lines_table(__ubuf__ int32_t *table, int64_
             ASC_THEN();
     }
     ASC_THEN();
+}
+
+/* ---- tiles ---- */
+
+/* All tiles of a block, of which the next one's copies in are issued before one is worked on:
+ * bring(row, rows, side) and work(row, rows, side). */
+#define ROUTER_TILES(tokens, tile_rows, bring, work)                            \
+    do {                                                                        \
+        const int64_t step_ = asc_get_block_num() * (tile_rows);                \
+        int64_t row_ = asc_get_block_idx() * (tile_rows);                       \
+        int side_ = 0;                                                          \
+        asc_pipeline_begin();                                                   \
+        ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);                          \
+        if (row_ < (tokens))                                                    \
+            bring(row_, asc_min_of(tile_rows, (tokens)-row_), side_);           \
+        for (; row_ < (tokens); row_ += step_, side_ ^= 1) {                    \
+            const int64_t next_ = row_ + step_;                                 \
+            if (next_ < (tokens))                                               \
+                bring(next_, asc_min_of(tile_rows, (tokens)-next_), side_ ^ 1); \
+            work(row_, asc_min_of(tile_rows, (tokens)-row_), side_);            \
+        }                                                                       \
+        ASC_SLOTS(asc_sync_wait, PIPE_S, PIPE_MTE2);                            \
+        asc_pipeline_end();                                                     \
+    } while (0)
+
+/* Before the copies in of a tile, and behind them, with what marks its tokens, or NULL: V and the
+ * scalar unit wait for them. */
+static inline __aicore__ void router_may_fill(int side)
+{
+    ASC_MAY_FILL(side);
+    ASC_WAIT(PIPE_S, PIPE_MTE2, side);
+}
+static inline __aicore__ void router_has_filled(int64_t marked_at, __gm__ int64_t *marked,
+                                                int64_t rows, int side)
+{
+    if (marked)
+        asc_copy_gm2ub_align(ASC_UB(uint32_t, marked_at, side), (__gm__ uint32_t *)marked,
+                             (uint32_t)rows * 8);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_V, side);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_S, side);
 }
 
 /* The tokens of a tile that are left out, and lanes without a token, as bits. */

@@ -5,8 +5,7 @@ static inline __aicore__ void ASC_NAME(router_back_in)(int64_t row, int64_t rows
 {
     const int64_t size = sizeof(ASC_T), slots = rows * top_k, at = row * top_k;
     const int deep = top_k > ROUTER_USUAL;
-    ASC_MAY_FILL(side);
-    ASC_WAIT(PIPE_S, PIPE_MTE2, side);
+    router_may_fill(side);
     asc_copy_rows_in(asc_place(logits_at, side), logits + row * logits_stride, rows, experts * size,
                      logits_stride * size, asc_round_up(experts, ASC_LANES) * size);
     asc_copy_rows_in(asc_place(lse_at, side), lse + row, 1, rows * 4, 0, rows * 4);
@@ -16,11 +15,7 @@ static inline __aicore__ void ASC_NAME(router_back_in)(int64_t row, int64_t rows
         asc_copy_rows_in(asc_place(deep ? dweights_deep_at : dweights_at, side), dweights + at, 1,
                          slots * 4, 0, slots * 4);
     }
-    if (marked)
-        asc_copy_gm2ub_align(ASC_UB(uint32_t, marked_at, side), (__gm__ uint32_t *)(marked + row),
-                             (uint32_t)rows * 8);
-    ASC_NOTIFY(PIPE_MTE2, PIPE_V, side);
-    ASC_NOTIFY(PIPE_MTE2, PIPE_S, side);
+    router_has_filled(marked_at, marked ? marked + row : 0, rows, side);
 }
 
 static inline __aicore__ router_back ASC_NAME(router_back_of)(ASC_PARAMS(ROUTER_BACKWARD))
@@ -153,25 +148,18 @@ static inline __aicore__ void ASC_NAME(router_back_tile)(const router_back *b, i
 ASC_KERNEL ASC_NAME(moe_router_backward)(ASC_PARAMS(ROUTER_BACKWARD))
 {
     const router_back b = ASC_NAME(router_back_of)(ASC_NAMES(ROUTER_BACKWARD));
-    const int64_t step = asc_get_block_num() * tile_rows, size = sizeof(ASC_T);
-    int64_t row = asc_get_block_idx() * tile_rows;
-    int side = 0;
+    const int64_t size = sizeof(ASC_T);
     ASC_NAME(router_back_start)(&b, ASC_NAMES(ROUTER_BACKWARD));
-    asc_pipeline_begin();
-    ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
-    if (row < tokens)
-        ASC_NAME(router_back_in)
-    (row, asc_min_of(tile_rows, tokens - row), side, ASC_NAMES(ROUTER_BACKWARD));
-    for (; row < tokens; row += step, side ^= 1) {
-        const int64_t rows = asc_min_of(tile_rows, tokens - row), next = row + step;
-        if (next < tokens)
-            ASC_NAME(router_back_in)
-        (next, asc_min_of(tile_rows, tokens - next), side ^ 1, ASC_NAMES(ROUTER_BACKWARD));
-        ASC_NAME(router_back_tile)(&b, rows, side, ASC_NAMES(ROUTER_BACKWARD));
-        asc_copy_rows_out(dlogits + row * dlogits_stride, asc_place(out_at, side), rows,
-                          experts * size, dlogits_stride * size, b.pitch * size);
-        ASC_HAS_LEFT(side);
-    }
-    ASC_SLOTS(asc_sync_wait, PIPE_S, PIPE_MTE2);
-    asc_pipeline_end();
+#define ROUTER_BRING(row, rows, side) \
+    ASC_NAME(router_back_in)(row, rows, side, ASC_NAMES(ROUTER_BACKWARD))
+#define ROUTER_WORK(row, rows, side)                                                     \
+    do {                                                                                 \
+        ASC_NAME(router_back_tile)(&b, rows, side, ASC_NAMES(ROUTER_BACKWARD));          \
+        asc_copy_rows_out(dlogits + (row)*dlogits_stride, asc_place(out_at, side), rows, \
+                          experts * size, dlogits_stride * size, b.pitch * size);        \
+        ASC_HAS_LEFT(side);                                                              \
+    } while (0)
+    ROUTER_TILES(tokens, tile_rows, ROUTER_BRING, ROUTER_WORK);
+#undef ROUTER_BRING
+#undef ROUTER_WORK
 }

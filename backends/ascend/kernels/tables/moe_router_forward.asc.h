@@ -5,17 +5,12 @@ static inline __aicore__ void ASC_NAME(router_in)(const router *r, int64_t row, 
                                                   int side, ASC_PARAMS(ROUTER_FORWARD))
 {
     const int64_t size = sizeof(ASC_T);
-    ASC_MAY_FILL(side);
-    ASC_WAIT(PIPE_S, PIPE_MTE2, side);
+    router_may_fill(side);
     for (int64_t g = 0; g < r->groups; g++)
         asc_copy_rows_in(asc_place(logits_at, side) + (uint64_t)(g * r->room * size),
                          logits + row * logits_stride + g * r->each, rows, r->each * size,
                          logits_stride * size, r->pitch * size);
-    if (marked)
-        asc_copy_gm2ub_align(ASC_UB(uint32_t, marked_at, side), (__gm__ uint32_t *)(marked + row),
-                             (uint32_t)rows * 8);
-    ASC_NOTIFY(PIPE_MTE2, PIPE_V, side);
-    ASC_NOTIFY(PIPE_MTE2, PIPE_S, side);
+    router_has_filled(marked_at, marked ? marked + row : 0, rows, side);
 }
 
 /* And what is copied out. */
@@ -171,26 +166,18 @@ static inline __aicore__ void ASC_NAME(router_start)(const router *r, ASC_PARAMS
 ASC_KERNEL ASC_NAME(moe_router_forward)(ASC_PARAMS(ROUTER_FORWARD))
 {
     const router r = ASC_NAME(router_of)(ASC_NAMES(ROUTER_FORWARD));
-    const int64_t step = asc_get_block_num() * tile_rows;
-    int64_t row = asc_get_block_idx() * tile_rows;
-    int side = 0;
     ASC_NAME(router_start)(&r, ASC_NAMES(ROUTER_FORWARD));
-    asc_pipeline_begin();
-    ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
-    if (row < tokens)
-        ASC_NAME(router_in)
-    (&r, row, asc_min_of(tile_rows, tokens - row), side, ASC_NAMES(ROUTER_FORWARD));
-    for (; row < tokens; row += step, side ^= 1) {
-        const int64_t rows = asc_min_of(tile_rows, tokens - row), next = row + step;
-        if (next < tokens)
-            ASC_NAME(router_in)
-        (&r, next, asc_min_of(tile_rows, tokens - next), side ^ 1, ASC_NAMES(ROUTER_FORWARD));
-        ASC_NAME(router_tile)(&r, rows, side, ASC_NAMES(ROUTER_FORWARD));
-        ASC_NAME(router_out)(&r, row, rows, ASC_NAMES(ROUTER_FORWARD));
-        ASC_HAS_LEFT(0);
-    }
-    ASC_SLOTS(asc_sync_wait, PIPE_S, PIPE_MTE2);
-    asc_pipeline_end();
+#define ROUTER_BRING(row, rows, side) \
+    ASC_NAME(router_in)(&r, row, rows, side, ASC_NAMES(ROUTER_FORWARD))
+#define ROUTER_WORK(row, rows, side)                                      \
+    do {                                                                  \
+        ASC_NAME(router_tile)(&r, rows, side, ASC_NAMES(ROUTER_FORWARD)); \
+        ASC_NAME(router_out)(&r, row, rows, ASC_NAMES(ROUTER_FORWARD));   \
+        ASC_HAS_LEFT(0);                                                  \
+    } while (0)
+    ROUTER_TILES(tokens, tile_rows, ROUTER_BRING, ROUTER_WORK);
+#undef ROUTER_BRING
+#undef ROUTER_WORK
     if (partials) {
         __gm__ float *to = partials + asc_get_block_idx() * partials_stride;
         ASC_FENCE(PIPE_V, PIPE_MTE3);

@@ -125,7 +125,7 @@ static inline __aicore__ void router_sort(const router *r, int64_t rows)
         ASC_BY_COLUMN(asc_add, r->key, r->s, r->bias, rows, r->pitch);
         ASC_THEN();
     }
-    router_keys(r->key, r->bias ? r->key : r->x, r->bits, scratch, scratch + n, n);
+    router_keys(r->key, r->bias ? r->key : r->x, r->bits, scratch, n);
     if (router_limits(r)) { /* -inf is an expert's key, but comes before what is no expert */
         asc_max_scalar(r->key, r->key, ASC_LOWEST, (uint32_t)n);
         ASC_THEN();

@@ -165,7 +165,7 @@ static inline __aicore__ void router_sort_groups(const router *r, router_records
         asc_add(r->group_key, r->group_b, r->group_a, all);
         ASC_THEN();
     }
-    router_keys(r->group_key, r->group_key, r->bits, a, b, n);
+    router_keys(r->group_key, r->group_key, r->bits, a, n);
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
     asc_min(r->group_key, r->group_key, r->group_caps, (uint8_t)(n / ASC_LANES), 1, 1, 1, 8, 8, 0);
     ASC_THEN();
