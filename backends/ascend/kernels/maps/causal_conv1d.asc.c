@@ -51,9 +51,11 @@ static inline __aicore__ conv_piece conv_piece_at(__gm__ int64_t *segments, int6
     return p;
 }
 
-/* A strip of columns as a tile of it is computed. */
+/* A strip of columns as a tile of it is computed. taps: the last one, of the token itself, first;
+ * forth: what the convolution is made with, the taps or, where -v is wanted, their negatives, and
+ * so the bias, or NULL. */
 typedef struct conv_strip {
-    __ubuf__ float *taps, *bias; /* taps: the last one, of the token itself, first; bias: or NULL */
+    __ubuf__ float *taps, *forth, *bias;
     int64_t width, pitch;
 } conv_strip;
 
@@ -82,38 +84,30 @@ static inline __aicore__ conv_tap conv_tap_behind(int64_t back, int64_t rows, in
     return t;
 }
 
-/* sum += rows of `from` by the tap. */
-static inline __aicore__ void conv_add_tap(const conv_strip *s, conv_tap t, int64_t back,
+/* sum += rows of `from` by a tap. ASC_THEN() is left to the caller. */
+static inline __aicore__ void conv_add_tap(const conv_strip *s, conv_tap t, __ubuf__ float *tap,
                                            __ubuf__ float *sum, __ubuf__ float *from)
 {
     if (t.rows > 0)
-        ASC_BY_COLUMN(asc_fma, sum + t.first * s->pitch, from + t.from * s->pitch,
-                      s->taps + back * s->pitch, t.rows, s->pitch);
-    ASC_THEN();
+        ASC_BY_COLUMN(asc_fma, sum + t.first * s->pitch, from + t.from * s->pitch, tap, t.rows,
+                      s->pitch);
 }
 
-/* v = the convolution at `rows` rows, whose inputs lie in u behind those of `before` rows. */
+/* v, or -v, = the convolution at `rows` rows, whose inputs lie in u behind those of `before` rows.
+ */
 static inline __aicore__ void conv_sum(const conv_strip *s, __ubuf__ float *v, __ubuf__ float *u,
                                        int64_t before, int64_t rows)
 {
-    ASC_BY_COLUMN(asc_mul, v, u + before * s->pitch, s->taps, rows, s->pitch);
+    ASC_BY_COLUMN(asc_mul, v, u + before * s->pitch, s->forth, rows, s->pitch);
     ASC_THEN();
     if (s->bias) {
         ASC_BY_COLUMN(asc_add, v, v, s->bias, rows, s->pitch);
         ASC_THEN();
     }
-    for (int64_t back = 1; back < s->width; back++)
-        conv_add_tap(s, conv_tap_at(back, before, rows), back, v, u);
-}
-
-/* du = the convolution backwards in time, of `rows` rows of dv that have `behind` more. */
-static inline __aicore__ void conv_back(const conv_strip *s, __ubuf__ float *du, __ubuf__ float *dv,
-                                        int64_t rows, int64_t behind)
-{
-    ASC_BY_COLUMN(asc_mul, du, dv, s->taps, rows, s->pitch);
-    ASC_THEN();
-    for (int64_t back = 1; back < s->width; back++)
-        conv_add_tap(s, conv_tap_behind(back, rows, behind), back, du, dv);
+    for (int64_t back = 1; back < s->width; back++) {
+        conv_add_tap(s, conv_tap_at(back, before, rows), s->forth + back * s->pitch, v, u);
+        ASC_THEN();
+    }
 }
 
 /* p = u dv at the rows that a tap brings together. */
@@ -124,26 +118,28 @@ static inline __aicore__ void conv_tap_slopes(const conv_strip *s, conv_tap t, _
         asc_mul(p, dv + t.first * s->pitch, u + t.from * s->pitch, (uint32_t)(t.rows * s->pitch));
 }
 
-/* sums, one row a tap and one of the bias, += what `rows` rows of dv add to them. While one tap's
- * products are added up the next one's are made: p and q are theirs in turn. */
-static inline __aicore__ void conv_add_sums(const conv_strip *s, __ubuf__ float *sums,
-                                            __ubuf__ float *u, __ubuf__ float *dv,
-                                            __ubuf__ float *p, __ubuf__ float *q, int64_t before,
-                                            int64_t rows)
+/* du = the convolution backwards in time, of `rows` rows of dv that have `behind` more. Meanwhile,
+ * with `adds`, sums, one row a tap and one of the bias, += what those rows add to them. p: scratch.
+ * du and sums need nothing of each other, and so wait together. Ends with ASC_THEN(). */
+static inline __aicore__ void conv_back(const conv_strip *s, __ubuf__ float *du, __ubuf__ float *dv,
+                                        __ubuf__ float *u, __ubuf__ float *p, __ubuf__ float *sums,
+                                        int64_t adds, int64_t before, int64_t rows, int64_t behind)
 {
-    asc_add_rows(sums + s->width * s->pitch, dv, rows, s->pitch);
-    conv_tap_slopes(s, conv_tap_at(0, before, rows), p, u, dv);
-    ASC_THEN();
+    if (adds)
+        asc_add_rows(sums + s->width * s->pitch, dv, rows, s->pitch);
     for (int64_t back = 0; back < s->width; back++) {
         const conv_tap t = conv_tap_at(back, before, rows);
-        __ubuf__ float *const made = p;
-        p = q;
-        q = made;
-        if (back + 1 < s->width)
-            conv_tap_slopes(s, conv_tap_at(back + 1, before, rows), p, u, dv);
-        if (t.rows > 0)
-            asc_add_rows(sums + back * s->pitch, made, t.rows, s->pitch);
+        if (adds)
+            conv_tap_slopes(s, t, p, u, dv);
+        if (back == 0)
+            ASC_BY_COLUMN(asc_mul, du, dv, s->taps, rows, s->pitch);
+        else
+            conv_add_tap(s, conv_tap_behind(back, rows, behind), s->taps + back * s->pitch, du, dv);
         ASC_THEN();
+        if (adds && t.rows > 0)
+            asc_add_rows(sums + back * s->pitch, p, t.rows, s->pitch);
+        if (adds)
+            ASC_THEN();
     }
 }
 
