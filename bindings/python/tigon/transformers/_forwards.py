@@ -10,7 +10,7 @@ from torch import nn
 import tigon.torch
 from tigon._once import differentiable_once
 from tigon.torch._table import FAMILIES
-from tigon.transformers import _experts
+from tigon.transformers import _experts, _shared
 from tigon.transformers._classes import makers, replacing
 from tigon.transformers._plain import autocast_type, is_untouched, promoted, reads, takes
 
@@ -34,35 +34,38 @@ def _weight_gradient(product, dy, x):
 
 
 class Projections(torch.autograd.Function):
-    """x @ first.T, and x @ second.T where there is a second weight. The gradient of x is summed up in the products, and not by an addition
-    behind them."""
+    """x @ weight.T of each weight. The gradient of x is summed up in the products, and not by additions behind them. Where x is known to be
+    the norm of something that is kept anyway (_shared.py), that is kept alone, and backward computes x again."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(product, x, first, second):
-        rows, weights = x.flatten(0, -2), (first,) if second is None else (first, second)
+    def forward(product, norm, x, *weights):
+        rows = x.flatten(0, -2)
         return tuple([product(rows, weight, trans_b=True).unflatten(0, x.shape[:-1]) for weight in weights])
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.product, x, first, second = inputs
-        trained = first.requires_grad or (second is not None and second.requires_grad)
-        ctx.save_for_backward(x if trained else None, first, second)
+        ctx.product, norm, x, *weights = inputs
+        trained = any(weight.requires_grad for weight in weights)
+        ctx.options, kept = (None, (x,)) if norm is None else (norm.options, norm.inputs)
+        ctx.save_for_backward(*weights, *(kept if trained else ()))
 
     @staticmethod
     @differentiable_once("gemm of a patched model")
-    def backward(ctx, dfirst, dsecond=None):
-        x, first, second = ctx.saved_tensors
-        _, needs_x, needs_first, needs_second = ctx.needs_input_grad
+    def backward(ctx, *upstream):
+        saved = ctx.saved_tensors  # once: checkpoints compute them anew
+        weights, kept = saved[:len(upstream)], saved[len(upstream):]
+        _, _, needs_x, *needed = ctx.needs_input_grad
         dx = None
+        for dy, weight in zip(upstream, weights) if needs_x else ():
+            rows = dy.flatten(0, -2)
+            dx = ctx.product(rows, weight) if dx is None else dx.addmm_(rows, weight)
         if needs_x:
-            dx = ctx.product(dfirst.flatten(0, -2), first)
-            if second is not None:
-                dx.addmm_(dsecond.flatten(0, -2), second)
-            dx = dx.unflatten(0, dfirst.shape[:-1])
-        gradients = [_weight_gradient(ctx.product, dy, x) if need else None for dy, need in ((dfirst, needs_first), (dsecond, needs_second))]
-        return None, dx, *gradients
+            dx = dx.unflatten(0, upstream[0].shape[:-1])
+        if any(needed):
+            x = kept[0] if ctx.options is None else _shared.normed(*kept, ctx.options)
+        return None, None, dx, *(_weight_gradient(ctx.product, dy, x) if need else None for dy, need in zip(upstream, needed))
 
 
 class ActivatedLinear(torch.autograd.Function):
@@ -133,17 +136,19 @@ def _is_product(module, *inputs):
     return reads(module, nn.Linear, *inputs) and module.bias is None
 
 
-def _project(product, x, first, second=None):
+def project(product, x, *weights):
+    """x @ weight.T of each weight."""
     lowered = autocast_type(x)
+    norm = _shared.norm_of(x) if len(weights) > 1 and lowered in (None, x.dtype) else None
     if lowered is not None:
         x = x.to(lowered)
-    return Projections.apply(product, x, first.to(x.dtype), None if second is None else second.to(x.dtype))
+    return Projections.apply(product, norm, x, *(weight.to(x.dtype) for weight in weights))
 
 
 def _projections(x, first, second):
     """first(x), second(x)"""
     if _is_product(first, x) and _is_product(second, x):
-        return _project(_product_for(first), x, first.weight, second.weight)
+        return project(_product_for(first), x, first.weight, second.weight)
     return first(x), second(x)
 
 
@@ -151,10 +156,13 @@ def linear(cls, settings):
     """Of an nn.Linear without bias."""
 
     def compute(self, x):
+        y = _shared.product_of(self, x)
+        if y is not None:
+            return y
         weight = self.weight  # once: it may be computed
         if self.bias is not None or not takes(x, weight) or (x.dtype != weight.dtype and autocast_type(x) is None):
             return None
-        return _project(torch.ops.tigon.gemm, x, weight)[0]
+        return project(torch.ops.tigon.gemm, x, weight)[0]
 
     return replacing(cls.forward, compute)
 

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import tigon.torch
+from tigon import _core
 from tigon.transformers._plain import autocast_type, reads, takes
 
 _CROSS_ENTROPY = tuple(inspect.signature(F.cross_entropy).parameters)
@@ -44,6 +45,12 @@ def _scale_and_cap(steps):
     if before is None:
         return ups / downs, 0.0
     return before[0] * ups / (before[1] * downs), ups / downs
+
+
+def _give_back(hidden):
+    """The workspace of the loss, a GiB or two on a card, to PyTorch's allocator: backward, which comes next, needs the most memory."""
+    if hidden.device.type == "cuda" and not torch.compiler.is_compiling() and not torch.cuda.is_current_stream_capturing():
+        _core.workspace_trim()
 
 
 class Logits:
@@ -123,6 +130,7 @@ class Logits:
         loss = tigon.torch.fused_linear_cross_entropy(hidden, self.head.weight, target, bias=bias, ignore_index=ignore_index, softcap=cap,
                                                       temperature=1.0 if cap else 1.0 / scale, reduction=reduction,
                                                       label_smoothing=label_smoothing)
+        _give_back(hidden)
         if reduction == "mean":  # over no token it is NaN in PyTorch, without a gradient
             loss = torch.where((target != ignore_index).any(), loss, torch.nan)
         return loss if autocast_type(hidden) is not None else loss.to(self.dtype)

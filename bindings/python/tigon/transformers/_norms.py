@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import tigon.torch
-from tigon.transformers import _probe
+from tigon.transformers import _probe, _shared
 from tigon.transformers._classes import Part, makers, parts, replacing
 from tigon.transformers._plain import autocast_type, original, promoted, reads, takes
 
@@ -126,7 +126,10 @@ class Layer(NamedTuple):
     def __call__(self, layer, hidden, arguments, add):
         before, between, *after = (getattr(layer, name) for name in self.norms)
         arguments = {name: value for name, value in arguments.items() if name not in self.unused}
-        attended = getattr(layer, self.attention)(hidden_states=before(hidden), **arguments)[0]
+        normed, hidden = norm(before, hidden)
+        attention = getattr(layer, self.attention)
+        _shared.products(attention, normed)
+        attended = attention(hidden_states=normed, **arguments)[0]
         normed, hidden = add(between, self._scaled(layer, after[0](attended) if after else attended), hidden)
         y = getattr(layer, self.mlp)(normed)
         y = y[0] if self.of_tuple else y
@@ -141,15 +144,31 @@ def _apart(norm, x, residual):
     return norm(s), s
 
 
-def add(norm, x, residual):
-    """(The norm of the sum, the sum), in one pass where the types are those that they have apart."""
+def _rms_settings(norm):
+    """What a patched RMSNorm computes, None of another module."""
     part = parts.get(type(norm))
     settings = Norm(*part.settings) if part is not None and part.make == "norm" else None
-    if settings is None or settings.operator != "rms_norm" or settings.gated or not _adds(norm, x, residual):
+    return None if settings is None or settings.operator != "rms_norm" or settings.gated else settings
+
+
+def norm(module, x):
+    """(The norm of x, x), whose gradients are one pass."""
+    settings = _rms_settings(module)
+    if settings is None or not _adds(module, x) or not _shared.is_plain(x):
+        return module(x), x
+    return _shared.norm(x, module.weight, eps=getattr(module, settings.eps), offset=settings.offset, casting_mode=settings.casting_mode)
+
+
+def add(norm, x, residual):
+    """(The norm of the sum, the sum), in one pass where the types are those that they have apart."""
+    settings = _rms_settings(norm)
+    if settings is None or not _adds(norm, x, residual):
         return _apart(norm, x, residual)
     x, residual = promoted(x, residual)
-    return tigon.torch.fused_add_rms_norm(x, residual, norm.weight, eps=getattr(norm, settings.eps), offset=settings.offset,
-                                          casting_mode=settings.casting_mode)
+    options = {"eps": getattr(norm, settings.eps), "offset": settings.offset, "casting_mode": settings.casting_mode}
+    y, s = tigon.torch.fused_add_rms_norm(x, residual, norm.weight, **options)
+    _shared.remember(y, s, norm.weight, options)
+    return y, s
 
 
 def _adds(norm, *summands):

@@ -1,0 +1,112 @@
+"""What a layer's norm and the products of its result share.
+
+The result of a norm is a tensor that remembers what it was made of. Two products or more of it keep that for backward, which is kept anyway,
+and the products of attention are computed at once: their gradients are summed up in the products.
+"""
+import functools
+import inspect
+import re
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from tigon._once import differentiable_once
+from tigon.transformers._plain import original, reads
+
+_NAME = "_of_tigon"  # attribute of a tensor
+_rms_norm, _rms_norm_backward = torch.ops.tigon.rms_norm_forward, torch.ops.tigon.fused_add_rms_norm_backward
+
+
+def is_plain(x):
+    """Is this a tensor that a gradient is computed of, and neither a compiler's nor a transformation's?"""
+    if type(x) is not torch.Tensor or not torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return False
+    return not torch._C._are_functorch_transforms_active()
+
+
+class _Norm(torch.autograd.Function):
+    """(rms_norm(x), x): the gradients of both are one pass."""
+
+    @staticmethod
+    def forward(ctx, x, weight, options):
+        y, rstd = _rms_norm(x, weight, **options)
+        ctx.save_for_backward(x, weight, rstd)
+        ctx.options = {name: value for name, value in options.items() if name != "eps"}
+        return y, x
+
+    @staticmethod
+    @differentiable_once("rms_norm of a patched model")
+    def backward(ctx, dy, dx):
+        x, weight, rstd = ctx.saved_tensors
+        dx, dweight = _rms_norm_backward(dy, dx, x, weight, rstd, dweight=ctx.needs_input_grad[1], **ctx.options)
+        return dx, dweight if ctx.needs_input_grad[1] else None, None
+
+
+class Made(NamedTuple):
+    """What a norm was made of."""
+
+    inputs: tuple  # what is normed, and the weight
+    options: dict
+    products: dict  # by the identity of a module: its product, once it is computed
+    members: list  # modules whose products are to be computed at once
+
+
+def normed(x, weight, options):
+    return _rms_norm(x, weight, **options)[0]
+
+
+def norm(x, weight, **options):
+    """(The norm of x, x)"""
+    y, x = _Norm.apply(x, weight, options)
+    remember(y, x, weight, options)
+    return y, x
+
+
+def remember(y, x, weight, options):
+    if is_plain(y):
+        setattr(y, _NAME, Made((x, weight), options, {}, []))
+
+
+def norm_of(x):
+    """What x was made of, None where that is not known."""
+    return getattr(x, _NAME, None) if is_plain(x) else None
+
+
+# ---- products of attention ----
+
+
+@functools.lru_cache(maxsize=None)
+def _names(cls):
+    """Names of modules that the forward of a class calls with its hidden states."""
+    try:
+        source = inspect.getsource(inspect.unwrap(original(cls).forward))
+    except (OSError, TypeError):
+        return ()
+    return tuple(dict.fromkeys(re.findall(r"self\.(\w+)\(hidden_states\)", source)))
+
+
+def products(attention, x):
+    """Has the products of x be computed at once that attention will ask for."""
+    made = norm_of(x)
+    if made is None:
+        return
+    modules = [m for m in (attention._modules.get(name) for name in _names(type(attention))) if m is not None]
+    if len(modules) > 1 and all(_is_patched_product(m, x) for m in modules):
+        made.members.extend(modules)
+
+
+def _is_patched_product(module, x):
+    return type(module) is not nn.Linear and reads(module, nn.Linear, x) and module.bias is None and module.weight.dtype == x.dtype
+
+
+def product_of(module, x):
+    """The module's product of x where it is one of several that are computed at once, None where it is not."""
+    made = getattr(x, _NAME, None)
+    if made is None or not any(m is module for m in made.members):
+        return None
+    if not made.products:
+        from tigon.transformers._forwards import project
+
+        made.products.update(zip(map(id, made.members), project(torch.ops.tigon.gemm, x, *(m.weight for m in made.members))))
+    return made.products.pop(id(module), None)

@@ -1,0 +1,113 @@
+"""What a layer's norms and the products of their results share: one product for all of attention, and a norm that is computed again."""
+import copy
+
+import pytest
+import torch
+
+transformers = pytest.importorskip("transformers")
+import tigon.transformers  # noqa: E402
+import tiny  # noqa: E402
+from tigon.transformers import _forwards  # noqa: E402
+
+
+def agree(model, plain, given):
+    found, expected = (tiny.loss_and_gradients(m, given) for m in (model, plain))
+    assert found.keys() == expected.keys()
+    for name, e in expected.items():
+        torch.testing.assert_close(found[name], e, rtol=1e-4, atol=2e-5 * e.abs().max().item() + 1e-9, msg=lambda words: f"{name}: {words}")
+
+
+@pytest.fixture
+def widths(monkeypatch):
+    """Of each call, the numbers of columns of the products that are computed at once."""
+    calls, own = [], _forwards.Projections.apply
+    monkeypatch.setattr(_forwards.Projections, "apply", lambda product, norm, x, *weights: calls.append(len(weights)) or own(product, norm, x, *weights))
+    return calls
+
+
+def kept(model, given):
+    """Elements that a model keeps for its backward, but for parameters; each memory once."""
+    sizes, own = {}, {p.untyped_storage().data_ptr() for p in model.parameters()}
+
+    def pack(t):
+        memory = t.untyped_storage()
+        if memory.data_ptr() not in own and t.is_floating_point():
+            sizes[memory.data_ptr()] = memory.nbytes() // t.element_size()
+        alive.append(t)
+        return t
+
+    alive = []
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        tiny.loss_of(model, given)
+    return sum(sizes.values())
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "gemma3_text", "granite"])
+@pytest.mark.parametrize("linear", [False, True])
+def test_gradients(widths, kind, linear):
+    plain = tiny.make(kind)
+    layers = len(plain.model.layers)
+    model = tigon.transformers.apply_to(copy.deepcopy(plain), linear=linear)
+    widths.clear()  # what was asked of small copies
+    agree(model, plain, tiny.batch(plain))
+    assert widths.count(2) == layers and widths.count(3) == (layers if linear else 0)
+
+
+def test_norms_are_not_kept(monkeypatch):
+    model = tigon.transformers.apply_to(tiny.make("llama"), linear=True)
+    given = tiny.batch(model)
+    found = kept(model, given)
+    monkeypatch.setattr(tigon.transformers._shared, "norm_of", lambda x: None)
+    rows = given["input_ids"].numel()
+    assert kept(model, given) - found == 2 * len(model.model.layers) * rows * model.config.hidden_size
+
+
+def test_hooks(widths):
+    """A module with a hook is called as it is, and those beside it too."""
+    plain = tiny.make("llama")
+    model = tigon.transformers.apply_to(copy.deepcopy(plain), linear=True)
+    for m in (plain, model):
+        m.model.layers[0].self_attn.k_proj.register_forward_hook(lambda module, args, y: 2 * y)
+    agree(model, plain, tiny.batch(plain))
+    assert widths.count(3) == len(plain.model.layers) - 1
+
+
+def test_another_input(widths):
+    """What attention is called with need not be what it was handed."""
+    plain = tiny.make("llama")
+    model = tigon.transformers.apply_to(copy.deepcopy(plain), linear=True)
+    for m in (plain, model):
+        attention = m.model.layers[0].self_attn
+        attention.register_forward_pre_hook(lambda module, args, kwargs: (args, {**kwargs, "hidden_states": 2 * kwargs["hidden_states"]}), with_kwargs=True)
+    agree(model, plain, tiny.batch(plain))
+
+
+def test_some_gradients():
+    """Frozen weights; a gradient of one product alone, twice."""
+    plain = tiny.make("llama")
+    for p in (plain.model.layers[0].self_attn.q_proj.weight, plain.model.layers[1].input_layernorm.weight, plain.model.embed_tokens.weight):
+        p.requires_grad_(False)
+    model, given = tigon.transformers.apply_to(copy.deepcopy(plain), linear=True), tiny.batch(plain)
+    agree(model, plain, given)
+    one, other = (tiny.loss_of(m, given) for m in (model, plain))
+    for _ in range(2):
+        found, expected = (torch.autograd.grad(loss, m.model.layers[1].self_attn.v_proj.weight, retain_graph=True)[0]
+                           for loss, m in ((one, model), (other, plain)))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoints(reentrant):
+    plain = tiny.make("llama")
+    model = tigon.transformers.apply_to(copy.deepcopy(plain), linear=True)
+    model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+    agree(model, plain, tiny.batch(plain))
+
+
+def test_autocast():
+    plain = tiny.make("llama")
+    model = tigon.transformers.apply_to(copy.deepcopy(plain), linear=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, expected = (tiny.loss_and_gradients(m, tiny.batch(plain)) for m in (model, plain))
+    for name, e in expected.items():
+        assert (found[name] - e).abs().max() <= 6e-2 * e.abs().max(), name
