@@ -4,7 +4,8 @@
     PYTHONPATH=build/python python bindings/python/bench/step.py --device cuda --model 1b --dtypes bf16 --batch 16 --length 2048
 
 Each measurement is a process of its own, which makes the model with random weights, runs steps to warm up, and times the next ones;
-rounds of all variants follow each other, and the least time of a variant counts. Memory is what a step adds at its peak to the model,
+rounds of all variants follow each other, and the least time of a variant counts: of a single step on the CPU, and of all steps of a process
+on a card, which is slower once it is warm. Memory is what a step adds at its peak to the model,
 its gradients and the optimizer's state on the CPU, and all that PyTorch has allocated at the peak on a card. All variants have
 PyTorch's fused AdamW. `--profile` prints the kernels on which a card spends its time instead.
 """
@@ -51,6 +52,8 @@ VARIANTS = {"eager": lambda model: model, "compile": torch.compile, "liger": wit
 class Host:
     """The CPU's clock, and memory as Linux tells it, in MiB."""
 
+    together = 1  # steps that are timed at once
+
     @staticmethod
     def _status(name):
         with open("/proc/self/status", encoding="ascii") as file:
@@ -69,6 +72,9 @@ class Host:
 
 
 class Card:
+    def __init__(self, steps=1):
+        self.together = steps
+
     def forget_peak(self):
         torch.cuda.reset_peak_memory_stats()
 
@@ -113,7 +119,7 @@ def profile(step):
 
 
 def measure(options):
-    step, device = prepare(options), Card() if options.device == "cuda" else Host()
+    step, device = prepare(options), Card(options.steps) if options.device == "cuda" else Host()
     first = step().item()  # compiles, and allocates gradients and moments, which stay
     for _ in range(options.warmup):
         step()
@@ -121,12 +127,13 @@ def measure(options):
         profile(step)
     device.forget_peak()
     times = []
-    for _ in range(options.steps):
+    for _ in range(options.steps // device.together):
         device.wait()
         start = time.perf_counter()
-        last = step()
+        for _ in range(device.together):
+            last = step()
         device.wait()
-        times.append(time.perf_counter() - start)
+        times.append((time.perf_counter() - start) / device.together)
     return {"seconds": min(times), "memory": device.peak(), "losses": (first, last.item())}
 
 
