@@ -127,6 +127,22 @@ def test_beside_an_installed_tigon(kernel):
     assert kernel.torch is not tigon.torch
 
 
+def test_rotation_of_apply_to(monkeypatch):
+    """transformers' function is a module here. apply_to() looks at the function in it, and another forward that is put there runs."""
+    import tigon.transformers
+
+    plain = make("Llama")
+    model = tigon.transformers.apply_to(copy.deepcopy(plain))
+    assert tigon.transformers.status(model)["model.layers.0.self_attn"] == "tigon"
+    check(step(model), step(plain), 1e-4)
+    function, calls = transformers.models.llama.modeling_llama.apply_rotary_pos_emb, []
+    assert isinstance(function, torch.nn.Module)
+    own = function.forward
+    monkeypatch.setattr(function, "forward", lambda *args, **options: calls.append(1) or own(*args, **options), raising=False)
+    step(model)
+    assert len(calls) == 2
+
+
 def test_folder():
     """A variant's metadata, and nothing that imports an installed `tigon`."""
     (variant,) = (FOLDER / "build").iterdir()

@@ -3,6 +3,8 @@ import inspect
 import re
 import types
 
+from torch import nn
+
 from tigon.transformers import _rotation
 from tigon.transformers._classes import Part, makers
 from tigon.transformers._renamed import can_copy, renamed
@@ -21,6 +23,14 @@ def _names(forward):
     return [name for name in (code.co_names if code else ()) if NAMES.search(name) and name in _innermost(forward).__globals__]
 
 
+def _behind(given):
+    """The function that a name stands for: where Hugging Face's `kernels` is installed, transformers makes it a module that calls it."""
+    if not isinstance(given, nn.Module) or given._modules or given._parameters:
+        return given
+    called = [c.cell_contents for c in type(given).forward.__closure__ or () if isinstance(c.cell_contents, types.FunctionType)]
+    return called[0] if len(called) == 1 else given
+
+
 def recognise(module):
     """The part that attention is, words where its rotation is not Tigon's, None where it has none."""
     forward = type(module).forward
@@ -31,7 +41,7 @@ def recognise(module):
         return "its forward is decorated by what cannot be copied"
     taken = []
     for name in names:
-        function = _innermost(forward).__globals__[name]
+        function = _behind(_innermost(forward).__globals__[name])
         if not isinstance(function, types.FunctionType) or function.__module__ != _innermost(forward).__globals__["__name__"]:
             return f"{name} was put there by something else"
         rotation = _rotation.recognise(function)
@@ -45,7 +55,8 @@ def attention_forward(cls, settings):
     """A copy of the forward that calls the rotations by names of ours in the module of transformers."""
     names = _innermost(cls.forward).__globals__
     for name, rotation in settings:
-        names.setdefault(name + SUFFIX, _rotation.replacement(names[name], _rotation.Rotation(*rotation)))
+        function = _behind(names[name])
+        names.setdefault(name + SUFFIX, _rotation.replacement(function, _rotation.Rotation(*rotation), names[name]))
     return renamed(cls.forward, {name: name + SUFFIX for name, _ in settings})
 
 

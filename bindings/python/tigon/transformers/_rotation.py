@@ -8,7 +8,7 @@ from torch.fx import Proxy
 
 import tigon.torch
 from tigon.transformers import _probe
-from tigon.transformers._plain import promoted, takes
+from tigon.transformers._plain import is_untouched, promoted, takes
 
 # Calls of these are single nodes for torch.fx.
 rope, llama4_rope, qwen2vl_mrope = tigon.torch.rope, tigon.torch.llama4_rope, tigon.torch.qwen2vl_mrope
@@ -141,8 +141,9 @@ def _layout_of(rotation, given, further):
     return {None: rotation.layout, 1: HEADS_FIRST, 2: HEADS_SECOND}.get(given.get("unsqueeze_dim"))
 
 
-def replacement(function, rotation):
-    """The function on Tigon; what its rotation does not cover it computes itself."""
+def replacement(function, rotation, called):
+    """The function on Tigon; what its rotation does not cover it computes itself. `called` is the function, or a module around it, which is
+    what runs once `kernels` has put another forward there."""
     parameters = inspect.signature(function).parameters
     names, defaults = tuple(parameters), {name: p.default for name, p in parameters.items()}
     tensors = names[:rotation.tensors]
@@ -151,6 +152,8 @@ def replacement(function, rotation):
 
     @functools.wraps(function)
     def rotate(*args, **kwargs):
+        if called is not function and not is_untouched(called):
+            return called(*args, **kwargs)
         given = {**defaults, **dict(zip(names, args)), **kwargs}
         layout, sections = _layout_of(rotation, given, further), given.get("mrope_section")
         rotated = [given[name] for name in tensors]
