@@ -7,11 +7,12 @@ import functools
 import inspect
 
 import torch
+from torch import nn
 from transformers.loss.loss_utils import ForCausalLMLoss
 
 from tigon.transformers._classes import Part, makers
 from tigon.transformers._logits import Head, Logits, is_product
-from tigon.transformers._plain import is_untouched, original
+from tigon.transformers._plain import behind, is_untouched, original
 from tigon.transformers._renamed import can_copy, renamed
 
 HEAD, PART = "lm_head", "language_model"  # attributes: the last layer, or the model that has it
@@ -56,9 +57,15 @@ def why_not(model):
     head = _head_of(model)
     if "loss_function" in _names_of(original(type(model))) and model.loss_function is not ForCausalLMLoss:
         return "its loss_function is not that of causal language models"
-    if not is_product(head):
+    if not is_product(head) and not _is_spread(model, head):
         return f"its last layer, {type(head).__name__}, is more than a product, quantised, or not where Tigon is"
     return None
+
+
+def _is_spread(model, head):
+    """Is the weight of a plain last layer spread by fully_shard(model), which gathers it before the model's forward?"""
+    plain = type(head) is nn.Linear and is_untouched(head)
+    return plain and behind(type(model)) is not type(model) and type(head.weight).__name__ == "DTensor"
 
 
 @functools.lru_cache(maxsize=None)
