@@ -42,21 +42,24 @@ def test_apply_to_before(group):
     tigon.transformers.apply_to(model)
     assert tigon.transformers.status(model) == words
     assert tiny.loss_of(model, tiny.batch(plain)).item() == pytest.approx(expected, rel=1e-5)
-    with pytest.warns(UserWarning, match="stay on Tigon"):
-        tigon.transformers.undo(model)
 
 
-def test_apply_to_behind(group):
-    """The classes that fully_shard() made stay."""
+def test_behind(group):
+    """There and back on a model that fully_shard() has gone over: its classes stay in front."""
     plain = tiny.make("llama").train()
-    expected = tiny.loss_of(plain, tiny.batch(plain)).item()
+    given = tiny.batch(plain)
+    expected = tiny.loss_and_gradients(plain, given)
     model = shard(copy.deepcopy(plain))
     assert "tigon" not in tigon.transformers.status(model).values()
-    classes = [type(m) for m in model.model.layers]
-    with pytest.warns(UserWarning, match="call apply_to"):
-        tigon.transformers.apply_to(model)
-    assert [type(m) for m in model.model.layers] == classes
-    assert tiny.loss_of(model, tiny.batch(plain)).item() == pytest.approx(expected, rel=1e-5)
+    for change, words in ((tigon.transformers.apply_to, True), (tigon.transformers.undo, False), (tigon.transformers.apply_to, True)):
+        change(model)
+        said = {w for name, w in tigon.transformers.status(model).items() if name != "attention"}
+        assert said == {"tigon"} if words else "tigon" not in said
+        assert all("FSDPModule" in [c.__name__ for c in type(m).__mro__] for m in (model, *model.model.layers))
+        found = tiny.loss_and_gradients(model, given)
+        for name, e in expected.items():
+            f = found[name].full_tensor() if hasattr(found[name], "full_tensor") else found[name]
+            torch.testing.assert_close(f, e, rtol=1e-4, atol=1e-6)
 
 
 def test_words_for_attention():

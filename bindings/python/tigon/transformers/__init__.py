@@ -58,7 +58,7 @@ def _patch_modules(base, options):
     """Patches what the options name; the rest gets its own forward again. Returns names of what could not be."""
     from tigon.transformers import _models
     from tigon.transformers._classes import Part, put
-    from tigon.transformers._plain import original
+    from tigon.transformers._plain import behind, original
 
     head, kept, known = _head(base), [], 0
     for name, module in base.named_modules():
@@ -70,8 +70,8 @@ def _patch_modules(base, options):
         if wanted and _models.is_as_made(module):
             put(module, _models.patch_of(module, part))
         else:
-            put(module, original(type(module)))
-            kept += [name or type(module).__name__] * (wanted != _models.is_patched(module))
+            put(module, original(behind(type(module))))
+            kept += [name or type(module).__name__] * wanted
     if not known:
         raise ValueError(f"nothing in {type(base).__name__} computes what Tigon has, among its norms, rotations, feed-forward blocks and heads")
     return kept
@@ -135,9 +135,7 @@ def apply_to(
 def undo(model: Model) -> Model:
     """Every module is of its own class again, and attention is what it was before apply_to(). Returns the model."""
     base = _of_transformers(model)
-    kept = _patch_modules(base, dict.fromkeys(OPTIONS, False))
-    if kept:
-        warnings.warn(f"{len(kept)} modules, such as {kept[0]}, stay on Tigon: fully_shard() has put classes around theirs")
+    _patch_modules(base, dict.fromkeys(OPTIONS, False))
     _use_attention(base, False)
     return model
 

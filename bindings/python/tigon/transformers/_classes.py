@@ -9,7 +9,7 @@ import inspect
 import types
 from typing import NamedTuple
 
-from tigon.transformers._plain import originals
+from tigon.transformers._plain import behind, originals
 
 
 class Part(NamedTuple):
@@ -66,10 +66,20 @@ def _again(cls, option, make, settings):
     return subclass.__new__(subclass)
 
 
+@functools.lru_cache(maxsize=None)
+def _sharded(old, cls):
+    """The class that fully_shard() would have made of cls, after the one that it has made of another."""
+    own = {name: value for name, value in vars(old).items() if name not in ("__dict__", "__weakref__")}
+    return type(old)(old.__name__, (old.__bases__[0], cls), own)
+
+
 def put(module, cls):
-    """Makes module an instance of cls, a patch or the original of one. A forward of the old class that accelerate keeps is exchanged."""
-    before = type(module).forward
-    module.__class__ = cls
+    """Makes module an instance of cls, a patch or the original of one, in front of which fully_shard()'s stays. A forward of the old class
+    that accelerate keeps is exchanged."""
+    old, before = type(module), type(module).forward
+    if behind(old) is cls:
+        return
+    module.__class__ = cls if behind(old) is old else _sharded(old, cls)
     for name in ("_old_forward", "forward"):
         if getattr(module.__dict__.get(name), "__func__", None) is before:
             setattr(module, name, types.MethodType(cls.forward, module))

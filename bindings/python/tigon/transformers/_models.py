@@ -60,7 +60,7 @@ def is_patched(module):
 
 
 def patch_of(module, part):
-    return patch(original(type(module)), part)
+    return patch(original(behind(type(module))), part)
 
 
 def _words_of(module, part):
@@ -95,9 +95,8 @@ def status_of(model):
 
 
 def is_as_made(module):
-    """May the class of this module change? Not where a parametrisation or fully_shard() made one, or where a forward of its own would run
-    anyway."""
-    if torch.nn.utils.parametrize.is_parametrized(module) or behind(type(module)) is not type(module):
+    """May the class of this module change? Not where a parametrisation made one, or where a forward of its own would run anyway."""
+    if torch.nn.utils.parametrize.is_parametrized(module):
         return False
     own = module.__dict__.get("_old_forward", module.__dict__.get("forward"))
     return own is None or getattr(own, "__func__", None) is type(module).forward
