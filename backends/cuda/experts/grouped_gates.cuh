@@ -9,8 +9,8 @@
 
 #if HAS_WGMMA
 
-/* Parts on their way out: u and act, after g; or where g and u are neighbours the second part of
- * both and act. */
+/* Parts on their way out while the next tile is multiplied: the second half of g and u, lines of
+ * each or PAIRED both as neighbours, and act. */
 template <bool PAIRED> struct gates_out {
     waiting_parts w;
     int column; /* of act */
@@ -30,11 +30,29 @@ template <bool PAIRED> struct gates_out {
         turn(p, 1);
     }
 
+    /* 64 columns of g and u: the first ones, or those behind them. */
+    __device__ __forceinline__ void send(const grouped_rows &p, const uint32_t *both, int row,
+                                         int rows, int behind)
+    {
+        if (!p.c[0].data)
+            return;
+        if (PAIRED)
+            send_rows(p.c[0], both, row, rows, 2 * (column + behind), w.staged);
+        else
+            send_lines({{p.c[0], column + behind}, {p.c[1], column + behind}}, both, row, rows,
+                       w.staged);
+    }
+
     __device__ __forceinline__ void turn(const grouped_rows &p, int k)
     {
-        const out_rows &first = p.c[PAIRED ? 0 : 1];
-        if (w.waits && (k > 0 || first.data))
-            w.send(first, PAIRED ? 2 * column + 128 : column, p.c[2], column, k);
+        if (!w.waits)
+            return;
+        if (k == 0)
+            send(p, w.pairs, w.row, w.rows, 64);
+        if (k == 1) {
+            send_rows(p.c[2], w.pairs + 32, w.row, w.rows, column, w.staged);
+            w.waits = 0;
+        }
     }
 
     __device__ __forceinline__ void wait_for(int row, int rows)
@@ -52,7 +70,7 @@ __device__ __forceinline__ void finish_halves(gates_out<false> &out, const group
                                               const job &j, float (&d)[128], int row, int rows,
                                               const GATE &gate)
 {
-    uint32_t gates[32];
+    uint32_t first[32];
     out.column = j.column * (TILE_N / 2);
 #pragma unroll
     for (int i = 0; i < 32; i++) {
@@ -60,18 +78,19 @@ __device__ __forceinline__ void finish_halves(gates_out<false> &out, const group
         const int g = LAYOUT == B_HALVES ? eight * 8 + i % 2 * 2
                                          : (eight / 8 * 16 + eight % 8) * 4 + i % 2 * 2,
                   u = g + (LAYOUT == B_HALVES ? 4 : 32);
+        uint32_t *const both = i < 16 ? first : out.w.pairs, &own = out.w.pairs[32 + i];
         float act[2];
 #pragma unroll
         for (int l = 0; l < 2; l++)
             act[l] = gate(d[g + l], d[u + l], out.column + 8 * eight + lane_column() + l);
-        gates[i] = narrow_pair<T>(d[g], d[g + 1]);
-        out.w.pairs[i] = narrow_pair<T>(d[u], d[u + 1]);
-        out.w.pairs[32 + i] = narrow_pair<T>(act[0], act[1]);
+        both[i % 16] = narrow_pair<T>(d[g], d[g + 1]);
+        both[16 + i % 16] = narrow_pair<T>(d[u], d[u + 1]);
+        own = narrow_pair<T>(act[0], act[1]);
         /* one after the other: the sums' registers become free as the pairs need some */
-        asm volatile("" : "+r"(gates[i]), "+r"(out.w.pairs[i]), "+r"(out.w.pairs[32 + i]));
+        asm volatile("" : "+r"(both[i % 16]), "+r"(both[16 + i % 16]), "+r"(own));
+        if (i == 15)
+            out.send(p, first, row, rows, 0);
     }
-    if (p.c[0].data)
-        send_rows(p.c[0], gates, row, rows, out.column, out.w.staged);
     out.wait_for(row, rows);
 }
 
@@ -118,8 +137,8 @@ __device__ __forceinline__ void finish_paired(gates_out<true> &out, const groupe
         for (int below = 0; below < 2; below++)
             out.w.pairs[32 + 2 * eight + below] =
                 neighbours(narrow_pair<T>(act[below][0], act[below][1]));
-        if (eight == 7 && p.c[0].data)
-            send_rows(p.c[0], first, row, rows, 2 * out.column, out.w.staged);
+        if (eight == 7)
+            out.send(p, first, row, rows, 0);
     }
     out.wait_for(row, rows);
 }
@@ -182,15 +201,15 @@ template <class T, bool ANY> struct gradients_of_gates {
     }
 
     /* 64 rows of two lines of 128 bytes come. */
-    __device__ __forceinline__ void bring(const CUtensorMap *map, int row, int at, int wide)
+    __device__ __forceinline__ void bring(const CUtensorMap *left, int left_column,
+                                          const CUtensorMap *right, int right_column, int row)
     {
         group_barrier();
         if (threadIdx.x % GROUP == 0) {
             wait_for_stores_to_read();
             arrive_and_expect(came, STAGED);
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-                load_tile(staged + i * BLOCK, map, at + wide * i, row, came);
+            load_tile(staged, left, left_column, row, came);
+            load_tile(staged + BLOCK, right, right_column, row, came);
         }
         wait_barrier(came, phase);
         phase ^= 1;
@@ -222,28 +241,30 @@ template <class T, bool ANY> struct gradients_of_gates {
         float sums[2] = {};
 #pragma unroll
         for (int part = 0; part < 2; part++) {
-            const int at = column + 128 * part;
-            uint32_t g[32], u[32], a[32];
-            bring(&p.pre[0], row, at, 64);
-            take_part(g, staged);
-            bring(&p.pre[1], row, at, 64);
-            take_part(u, staged);
+            uint32_t a[32];
 #pragma unroll
-            for (int i = 0; i < 32; i++) {
-                const float2 gs = widen_pair<T>(g[i]), us = widen_pair<T>(u[i]);
-                const float *const da = d + 64 * part + 2 * i;
-                float low[3], high[3];
-                gate(p, da[0], gs.x, us.x, weight[i % 2], sums[i % 2], low);
-                gate(p, da[1], gs.y, us.y, weight[i % 2], sums[i % 2], high);
-                g[i] = narrow_pair<T>(low[0], high[0]);
-                u[i] = narrow_pair<T>(low[1], high[1]);
-                a[i] = narrow_pair<T>(low[2], high[2]);
-                /* one after the other, as many registers */
-                asm volatile("" : "+r"(g[i]), "+r"(u[i]), "+r"(a[i]));
+            for (int half = 0; half < 2; half++) {
+                const int at = column + 128 * part + 64 * half;
+                uint32_t both[32]; /* 64 columns of g, and of u */
+                bring(&p.pre[0], at, &p.pre[1], at, row);
+                take_part(both, staged);
+#pragma unroll
+                for (int i = 0; i < 16; i++) {
+                    uint32_t &g = both[i], &u = both[16 + i], &own = a[16 * half + i];
+                    const float2 gs = widen_pair<T>(g), us = widen_pair<T>(u);
+                    const float *const da = d + 64 * part + 32 * half + 2 * i;
+                    float low[3], high[3];
+                    gate(p, da[0], gs.x, us.x, weight[i % 2], sums[i % 2], low);
+                    gate(p, da[1], gs.y, us.y, weight[i % 2], sums[i % 2], high);
+                    g = narrow_pair<T>(low[0], high[0]);
+                    u = narrow_pair<T>(low[1], high[1]);
+                    own = narrow_pair<T>(low[2], high[2]);
+                    /* one after the other, as many registers */
+                    asm volatile("" : "+r"(g), "+r"(u), "+r"(own));
+                }
+                send_lines({{p.c[0], at}, {p.c[1], at}}, both, row, rows, staged);
             }
-            send_rows(p.c[0], g, row, rows, at, staged);
-            send_rows(p.c[1], u, row, rows, at, staged);
-            send_rows(p.c[2], a, row, rows, at, staged);
+            send_rows(p.c[2], a, row, rows, column + 128 * part, staged);
         }
         write_scores(p, j, sums, row, rows);
     }
@@ -260,7 +281,7 @@ template <class T, bool ANY> struct gradients_of_gates {
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 float words[32], low[3], high[3];
-                bring(&p.pre[0], row, at + 64 * half, 32);
+                bring(&p.pre[0], at + 64 * half, &p.pre[0], at + 64 * half + 32, row);
                 take_part(words, staged);
 #pragma unroll
                 for (int i = 0; i < 32; i += 2) {

@@ -235,20 +235,27 @@ __device__ __forceinline__ void gather_rows(const grouped_rows &p, const product
 
 /* ---- results on their way out ---- */
 
-/* A part: 64 rows, of which `rows` are written, by two lines of 128 bytes from `column` on; v: the
- * thread's pairs of elements of 16 bits, or elements of 32. */
+/* Where a line of 128 bytes of 64 rows goes. */
+struct line_place {
+    const out_rows &to;
+    int column;
+};
+
+/* A part: 64 rows, of which `rows` are written, of two lines; v: the thread's pairs of elements of
+ * 16 bits, or elements of 32. */
 template <class V>
-__device__ __forceinline__ void send_rows(const out_rows &to, const V *v, int row, int rows,
-                                          int column, uint32_t staged)
+__device__ __forceinline__ void send_lines(const line_place (&lines)[2], const V *v, int row,
+                                           int rows, uint32_t staged)
 {
-    enum { BYTES = std::is_same<V, float>::value ? 4 : 2, WIDE = LINE_BYTES / BYTES };
+    enum { BYTES = std::is_same<V, float>::value ? 4 : 2 };
     if (rows == ROWS) {
         send_part([&] { stage_part(v, staged); },
                   [&] {
 #pragma unroll
                       for (int i = 0; i < 2; i++)
-                          if (column + WIDE * i < to.width)
-                              store_tile(&to.map, column + WIDE * i, row, staged + i * BLOCK);
+                          if (lines[i].column < lines[i].to.width)
+                              store_tile(&lines[i].to.map, lines[i].column, row,
+                                         staged + i * BLOCK);
                   });
         return;
     }
@@ -257,17 +264,28 @@ __device__ __forceinline__ void send_rows(const out_rows &to, const V *v, int ro
     group_barrier();
     stage_part(v, staged);
     group_barrier();
-    const int thread = (int)threadIdx.x % GROUP, chunk = thread % 16;
-    const int at = column + chunk * (WIDE / 8);
-    for (int i = thread / 16; i < rows && at < to.width; i += GROUP / 16) {
-        uint4 x;
-        const uint32_t from =
-            staged + chunk / 8 * BLOCK + i * LINE_BYTES + (chunk % 8 ^ i % 8) * 16;
-        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-                     : "r"(from));
-        *(uint4 *)(to.data + (row + i) * to.stride + at * BYTES) = x;
+    const int chunk = (int)threadIdx.x % 8, first = (int)threadIdx.x % GROUP / 8;
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+        const out_rows &to = lines[n].to;
+        const int at = lines[n].column + chunk * (16 / BYTES);
+        for (int i = first; i < rows && at < to.width; i += GROUP / 8) {
+            uint4 x;
+            asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                         : "r"(staged + n * BLOCK + i * LINE_BYTES + (chunk ^ i % 8) * 16));
+            *(uint4 *)(to.data + (row + i) * to.stride + at * BYTES) = x;
+        }
     }
+}
+
+/* The same of lines side by side. */
+template <class V>
+__device__ __forceinline__ void send_rows(const out_rows &to, const V *v, int row, int rows,
+                                          int column, uint32_t staged)
+{
+    const int wide = std::is_same<V, float>::value ? LINE_BYTES / 4 : LINE_BYTES / 2;
+    send_lines({{to, column}, {to, column + wide}}, v, row, rows, staged);
 }
 
 /* Two parts of 128 columns, which are written while the next tile is multiplied. */

@@ -267,13 +267,13 @@ __device__ __forceinline__ void make_weights(const grouped_weights &p, const pro
         column = j.column * TILE_N;
         if constexpr (sizeof(C) == 4) {
             send_floats<TURNED>(p, d, row, column, j.expert, staged);
-            return;
-        }
+        } else {
 #pragma unroll
-        for (int i = 0; i < 64; i++)
-            pairs[i] = narrow_pair<T>(d[2 * i], d[2 * i + 1]);
-        expert = j.expert;
-        waits = 1;
+            for (int i = 0; i < 64; i++)
+                pairs[i] = narrow_pair<T>(d[2 * i], d[2 * i + 1]);
+            expert = j.expert;
+            waits = 1;
+        }
     });
     turn(0);
     turn(1);
