@@ -24,7 +24,8 @@ static inline __aicore__ void ASC_NAME(conv_narrow)(__ubuf__ ASC_T *dst, __ubuf_
     ASC_THEN();
 }
 
-/* The strip's taps, in rows, and its bias, both times `sign` for the convolution. staged, wide, at: scratch, of `width` rows each. */
+/* The strip's taps, in rows, and its bias, both times `sign` for the convolution. staged, wide, at:
+ * scratch, of `width` rows each. */
 static inline __aicore__ void ASC_NAME(conv_parameters)(const conv_strip *s, asc_tile t,
                                                         __gm__ void *weight, int64_t weight_f32,
                                                         __gm__ void *bias, int64_t bias_f32,

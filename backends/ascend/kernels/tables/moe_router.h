@@ -30,16 +30,17 @@ static inline __aicore__ void router_sigmoid(__ubuf__ float *dst, __ubuf__ float
     ASC_THEN();
 }
 
-/* dst = op(src, bits of 64 lanes), of n elements of 32 bits, a multiple of 64. ASC_THEN() is left to
- * the caller. step: 8 where the bits are as many as the elements, 0: those of 64 lanes. */
-#define ROUTER_BITS(op, dst, src, bits, step, n)                                               \
-    do {                                                                                       \
-        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                       \
-        for (int64_t at_ = 0; at_ < (n); at_ += ROUTER_MOST_REPEATS * ASC_LANES)               \
-            op((__ubuf__ uint16_t *)((dst) + at_), (__ubuf__ uint16_t *)((src) + at_),         \
-               (__ubuf__ uint16_t *)((bits) + ((step) ? at_ : 0)),                             \
-               (uint8_t)asc_min_of(ROUTER_MOST_REPEATS, ((n)-at_) / ASC_LANES), 1, 1, 1, 8, 8, \
-               step);                                                                          \
+/* dst = op(src, bits), of n elements of 32 bits, a multiple of 64. step: 8 where there are as many
+ * bits, 0: those of 64 lanes. ASC_THEN() is left to the caller. */
+#define ROUTER_BITS(op, dst, src, bits, step, n)                                       \
+    do {                                                                               \
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                               \
+        for (int64_t at_ = 0; at_ < (n); at_ += ROUTER_MOST_REPEATS * ASC_LANES) {     \
+            const int64_t left_ = ((n)-at_) / ASC_LANES;                               \
+            op((__ubuf__ uint16_t *)((dst) + at_), (__ubuf__ uint16_t *)((src) + at_), \
+               (__ubuf__ uint16_t *)((bits) + ((step) ? at_ : 0)),                     \
+               (uint8_t)asc_min_of(ROUTER_MOST_REPEATS, left_), 1, 1, 1, 8, 8, step);  \
+        }                                                                              \
     } while (0)
 
 /* keys = values, but infinity where those are NaN of either sign. As integers: |x| - infinity - 1
