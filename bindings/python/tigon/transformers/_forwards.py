@@ -34,38 +34,39 @@ def _weight_gradient(product, dy, x):
 
 
 class Projections(torch.autograd.Function):
-    """x @ weight.T of each weight. The gradient of x is summed up in the products, and not by additions behind them. Where x is known to be
-    the norm of something that is kept anyway (_shared.py), that is kept alone, and backward computes x again."""
+    """x @ weight.T of each weight, of which there are one to three. The gradient of x is summed up in the products, and not by additions
+    behind them. Where x is known to be the norm of something that is kept anyway (_shared.py), that is kept alone, and backward computes x
+    again. (A compiler asks for a number of arguments that is fixed.)"""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(product, norm, x, *weights):
-        rows = x.flatten(0, -2)
+    def forward(product, norm, x, first, second, third):
+        rows, weights = x.flatten(0, -2), [w for w in (first, second, third) if w is not None]
         return tuple([product(rows, weight, trans_b=True).unflatten(0, x.shape[:-1]) for weight in weights])
 
     @staticmethod
     def setup_context(ctx, inputs, output):
         ctx.product, norm, x, *weights = inputs
-        trained = any(weight.requires_grad for weight in weights)
+        trained = any(weight is not None and weight.requires_grad for weight in weights)
         ctx.options, kept = (None, (x,)) if norm is None else (norm.options, norm.inputs)
         ctx.save_for_backward(*weights, *(kept if trained else ()))
 
     @staticmethod
     @differentiable_once("gemm of a patched model")
     def backward(ctx, *upstream):
-        saved = ctx.saved_tensors  # once: checkpoints compute them anew
-        weights, kept = saved[:len(upstream)], saved[len(upstream):]
+        first, second, third, *kept = ctx.saved_tensors  # asked for once: checkpoints compute them anew
         _, _, needs_x, *needed = ctx.needs_input_grad
         dx = None
-        for dy, weight in zip(upstream, weights) if needs_x else ():
+        for dy, weight in zip(upstream, (first, second, third)) if needs_x else ():
             rows = dy.flatten(0, -2)
             dx = ctx.product(rows, weight) if dx is None else dx.addmm_(rows, weight)
         if needs_x:
             dx = dx.unflatten(0, upstream[0].shape[:-1])
         if any(needed):
             x = kept[0] if ctx.options is None else _shared.normed(*kept, ctx.options)
-        return None, None, dx, *(_weight_gradient(ctx.product, dy, x) if need else None for dy, need in zip(upstream, needed))
+        gradients = [_weight_gradient(ctx.product, dy, x) if need else None for dy, need in zip(upstream, needed)]
+        return None, None, dx, *gradients, *[None] * (3 - len(gradients))
 
 
 class ActivatedLinear(torch.autograd.Function):
@@ -137,12 +138,13 @@ def _is_product(module, *inputs):
 
 
 def project(product, x, *weights):
-    """x @ weight.T of each weight."""
+    """x @ weight.T of each weight, of which there are one to three."""
     lowered = autocast_type(x)
     norm = _shared.norm_of(x) if len(weights) > 1 and lowered in (None, x.dtype) else None
     if lowered is not None:
         x = x.to(lowered)
-    return Projections.apply(product, norm, x, *(weight.to(x.dtype) for weight in weights))
+    weights = [weight.to(x.dtype) for weight in weights]
+    return Projections.apply(product, norm, x, *weights, *[None] * (3 - len(weights)))
 
 
 def _projections(x, first, second):

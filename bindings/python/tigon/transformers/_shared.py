@@ -1,6 +1,6 @@
 """What a layer's norm and the products of its result share.
 
-The result of a norm is a tensor that remembers what it was made of. Two products or more of it keep that for backward, which is kept anyway,
+The result of a norm is a tensor that remembers what it was made of. Two or three products of it keep that for backward, which is kept anyway,
 and the products of attention are computed at once: their gradients are summed up in the products.
 """
 import functools
@@ -92,7 +92,7 @@ def products(attention, x):
     if made is None:
         return
     modules = [m for m in (attention._modules.get(name) for name in _names(type(attention))) if m is not None]
-    if len(modules) > 1 and all(_is_patched_product(m, x) for m in modules):
+    if len(modules) in (2, 3) and all(_is_patched_product(m, x) for m in modules):
         made.members.extend(modules)
 
 
