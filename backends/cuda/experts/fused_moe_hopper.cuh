@@ -6,6 +6,7 @@
 
 #include "grouped_any.cuh"
 #include "grouped_gates.cuh"
+#include "grouped_gradients.cuh"
 #include "grouped_launch.cuh"
 #include "moe_route.cuh"
 #include "moe_sums.cuh"

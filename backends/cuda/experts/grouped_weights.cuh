@@ -74,8 +74,8 @@ __device__ __forceinline__ void load_last_of_b(const grouped_weights &p, uint32_
 }
 
 /* By four warps. Of each row of a, 16 threads have 16 bytes each; a lane asks for the numbers of
- * two of a step's 64 rows, AHEAD steps before they are loaded. There is one warp for each scheduler, so
- * that a step must take few instructions. */
+ * two of a step's 64 rows, AHEAD steps before they are loaded. There is one warp for each
+ * scheduler, so that a step must take few instructions. */
 __device__ __forceinline__ void gather_steps(const grouped_weights &p, const product_memory &m)
 {
     enum { AHEAD = 2, CHUNKS = TILE_M / 8, APART = GROUP / CHUNKS, EACH = TILE_K / APART };
