@@ -1,63 +1,97 @@
-/* mhc_pre on the CPU: one pass each way over a token's streams, chunk by chunk of columns. */
-#include "rows/streams_chunks.h"
+/* mhc_pre on the CPU: one pass each way along a token's streams side by side. */
+#include "rows/rows.h"
+#include "rows/streams.h"
 
 typedef struct job {
     operand x, dy, out; /* dy: backward only; out: y or dx */
     const float *h;     /* [tokens, streams] */
     float *dh;          /* backward only */
-    float *scratch;     /* ROWS of CHUNK floats a worker */
-    int64_t tokens, streams, n;
-    int64_t ahead; /* bytes from a row of x to the one to ask for */
+    int64_t streams, n;
     int stream;
     el type;
 } job;
 
-/* Of a worker: the streams' chunks, theirs of the gradient, and one of y or dy. */
-enum { X, DX = MOST_STREAMS, Y = 2 * MOST_STREAMS, ROWS };
-
-/* The streams' chunk [begin, begin + n) of a token. */
-SIMD_INLINE void get_streams(el e, const job *job, int64_t token, int64_t begin, int64_t n,
-                             float *x)
+SIMD_INLINE vf2 times(vf by, vf2 x)
 {
-    for (int64_t s = 0; s < job->streams; s++) {
-        const char *row = row_at(&job->x, token * job->streams + s);
-        chunk_get(e, row, begin, n, x + s * CHUNK);
-        chunk_prefetch(e, row + job->ahead, begin, n);
-    }
+    return (vf2){by * x.a, by * x.b};
+}
+
+SIMD_INLINE vf2 plus(vf2 x, vf2 y)
+{
+    return (vf2){x.a + y.a, x.b + y.b};
 }
 
 SIMD_INLINE void forward_tokens(el e, int stream, const job *job, int64_t begin, int64_t end,
                                 int worker)
 {
-    float *x = job->scratch + worker * ROWS * CHUNK, *y = x + Y * CHUNK;
-    for (int64_t t = begin; t < end; t++)
-        for (int64_t j = 0; j < job->n; j += CHUNK) {
-            const int64_t n = chunk_columns(job->n, j);
-            get_streams(e, job, t, j, n, x);
-            chunk_combine(y, 1, x, job->streams, job->h + t * job->streams, 0, 1, chunk_width(n));
-            chunk_put(e, stream, row_at(&job->out, t), j, n, y);
+    (void)worker;
+    for (int64_t t = begin; t < end; t++) {
+        const float *h = job->h + t * job->streams;
+        const char *x = row_at(&job->x, t * job->streams);
+        char *y = row_at(&job->out, t);
+        int64_t j = 0;
+        for (; j < v_whole_pairs(job->n); j += V_PAIR) {
+            vf2 sum = {{0}, {0}};
+            for (int64_t s = 0; s < job->streams; s++) {
+                v_ahead2(e, x + s * job->x.stride, j);
+                sum = plus(sum, times(v_set(h[s]), v_load2(e, e, x + s * job->x.stride, j)));
+            }
+            v_write2(e, stream, y, j, sum);
         }
+        for (; j < job->n; j += VL) {
+            vf sum = v_set(0.0f);
+            for (int64_t s = 0; s < job->streams; s++)
+                sum += v_set(h[s]) * v_load_n(e, x + s * job->x.stride, j, v_tail(job->n, j), 0.0f);
+            v_store_n(e, y, j, v_tail(job->n, j), sum);
+        }
+    }
 }
 
 ROWS_CHUNK(forward_chunk, job, forward_tokens);
 
+/* Columns [begin, end) of a token, a vector at a time. */
+SIMD_INLINE void backward_part(el e, const job *job, const float *h, const char *x, const char *dy,
+                               char *dx, int64_t begin, int64_t end, float *sums)
+{
+    for (int64_t j = begin; j < end; j += VL) {
+        const int64_t n = v_tail(end, j);
+        const vf d = v_load_n(e, dy, j, n, 0.0f);
+        for (int64_t s = 0; s < job->streams; s++) {
+            const vf sum = v_load(EL_F32, sums, s * V_PAIR);
+            v_store(EL_F32, sums, s * V_PAIR,
+                    sum + d * v_load_n(e, x + s * job->x.stride, j, n, 0.0f));
+            v_store_n(e, dx + s * job->out.stride, j, n, v_set(h[s]) * d);
+        }
+    }
+}
+
 SIMD_INLINE void backward_tokens(el e, int stream, const job *job, int64_t begin, int64_t end,
                                  int worker)
 {
-    float *x = job->scratch + worker * ROWS * CHUNK, *dx = x + DX * CHUNK, *dy = x + Y * CHUNK;
+    (void)worker;
     for (int64_t t = begin; t < end; t++) {
-        float sums[MOST_STREAMS * VL] = {0};
-        for (int64_t j = 0; j < job->n; j += CHUNK) {
-            const int64_t n = chunk_columns(job->n, j), width = chunk_width(n);
-            get_streams(e, job, t, j, n, x);
-            chunk_get(e, row_at(&job->dy, t), j, n, dy);
-            chunk_products(sums, 1, x, job->streams, dy, 1, width);
-            chunk_combine(dx, job->streams, dy, 1, job->h + t * job->streams, 1, 0, width);
-            for (int64_t s = 0; s < job->streams; s++)
-                chunk_put(e, stream, row_at(&job->out, t * job->streams + s), j, n, dx + s * CHUNK);
+        const int64_t row = t * job->streams;
+        const float *h = job->h + row;
+        const char *x = row_at(&job->x, row), *dy = row_at(&job->dy, t);
+        char *dx = row_at(&job->out, row);
+        float sums[MOST_STREAMS * V_PAIR] = {0}; /* a pair of vectors for each stream */
+        int64_t j = 0;
+        for (; j < v_whole_pairs(job->n); j += V_PAIR) {
+            const vf2 d = v_load2(e, e, dy, j);
+            v_ahead2(e, dy, j);
+            for (int64_t s = 0; s < job->streams; s++) {
+                const vf2 by = v_load2(e, e, x + s * job->x.stride, j);
+                v_ahead2(e, x + s * job->x.stride, j);
+                v_put2(sums + s * V_PAIR,
+                       plus(v_get2(sums + s * V_PAIR), (vf2){d.a * by.a, d.b * by.b}));
+                v_write2(e, stream, dx + s * job->out.stride, j, times(v_set(h[s]), d));
+            }
         }
-        for (int64_t s = 0; s < job->streams; s++)
-            job->dh[t * job->streams + s] = v_sum(v_load(EL_F32, sums, s * VL));
+        backward_part(e, job, h, x, dy, dx, j, job->n, sums);
+        for (int64_t s = 0; s < job->streams; s++) {
+            const vf2 sum = v_get2(sums + s * V_PAIR);
+            job->dh[row + s] = v_sum(sum.a + sum.b);
+        }
     }
 }
 
@@ -69,15 +103,10 @@ static tg_status run(tg_ctx *ctx, job *job, const tg_tensor *x, const tg_tensor 
     const streams s = streams_of(x);
     job->x = operand_of(x);
     job->out = operand_of(out);
-    job->tokens = s.tokens;
     job->streams = s.streams;
     job->n = s.rows.n;
     job->type = el_of(x);
     job->stream = rows_stream_aligned(out, x);
-    job->ahead = streams_ahead(&s);
-    job->scratch = tg_workspace(ctx, (size_t)(tg_ctx_threads(ctx) * ROWS * CHUNK) * sizeof(float));
-    if (!job->scratch)
-        return TG_ENOMEM;
     tg_parallel_for(ctx, s.tokens, rows_grain(s.tokens, s.streams * s.rows.n, 1), chunk, job);
     return TG_OK;
 }

@@ -49,7 +49,8 @@ static job job_of(const skl *f, double scale)
                      .degree = (float)(1 / f->temperature),
                      .eps = (float)f->eps},
              .gradient = {.type = f->dlogits ? el_of(f->dlogits) : EL_F32,
-                          .scale = dloss * scale / f->temperature * f->grad_scale}};
+                          .scale = dloss * scale / f->temperature * f->grad_scale,
+                          .losses = f->loss != NULL}};
     /* the tail of a sharp softmax, whose products would be subnormal, which is slow; below
      * 2^-26, f16 has nothing */
     j.gradient.floor = j.gradient.type == EL_F16 ? 0x1p-26f : 0x1p-110f;

@@ -31,10 +31,11 @@ typedef struct skl_gradient {
     char *out; /* may be the logits; NULL: there is none */
     double scale;
     float floor;
+    int losses; /* the divergence is wanted as well */
 } skl_gradient;
 
 void skl_sum_row(const skl_row *r, skl_sums *s);
-/* Writes the gradient; the row's divergence. */
+/* Writes the gradient; the row's divergence, if it is wanted. */
 double skl_finish_row(const skl_row *r, const skl_sums *s, const skl_gradient *g);
 
 #endif

@@ -27,7 +27,7 @@ SIMD_INLINE void sum_piece(const skl_row *r, const float *x, const float *target
     const vf zero = {0};
     vf others = zero, rest = zero;
     for (int64_t i = 0; i < n; i += VL) {
-        const vf p = v_exp(distance(r, exps_load(EL_F32, x, i, n, 0), s->max));
+        const vf p = v_exp_nonpositive(distance(r, exps_load(EL_F32, x, i, n, 0), s->max));
         others += v_select(v_first(n - i), p, zero);
         rest += exps_load(EL_F32, target, i, n, 0);
     }
@@ -58,18 +58,22 @@ typedef struct constants {
     vf log_sum, factor, all, scale, floor;
 } constants;
 
-SIMD_INLINE float finish_piece(int gradient, const skl_row *r, const constants *c, float max,
-                               const float *x, const float *target, int64_t n, float *out)
+/* losses, gradient: constants, what is wanted. */
+SIMD_INLINE float finish_piece(int losses, int gradient, const skl_row *r, const constants *c,
+                               float max, const float *x, const float *target, int64_t n,
+                               float *out)
 {
     const vf zero = {0};
     vf loss = zero;
     for (int64_t i = 0; i < n; i += VL) {
         const vf d = distance(r, exps_load(EL_F32, x, i, n, 0), max);
         const vf t = exps_load(EL_F32, target, i, n, 0);
-        const vf term = t * (v_log(v_max(v_set(r->eps), t)) - (d - c->log_sum));
-        loss += v_select(t == zero, zero, term);
+        if (losses) {
+            const vf term = t * (v_log(v_max(v_set(r->eps), t)) - (d - c->log_sum));
+            loss += v_select(t == zero, zero, term);
+        }
         if (gradient) {
-            const vf of_t = (v_exp(d) * c->factor * c->all - t) * c->scale;
+            const vf of_t = (v_exp_nonpositive(d) * c->factor * c->all - t) * c->scale;
             const vf dx = v_select(v_abs(of_t) < c->floor, zero, of_t);
             if (n - i >= VL)
                 v_store(EL_F32, out, i, dx);
@@ -95,11 +99,14 @@ double skl_finish_row(const skl_row *r, const skl_sums *s, const skl_gradient *g
         const float *target = read_run(r->target_type, r->target, begin, n, &at);
         char *place = g->out ? g->out + begin * el_size(g->type) : NULL;
         char *out = run_place(g->type, place, n, &at);
-        if (out) {
-            loss += finish_piece(1, r, &c, s->max, x, target, n, (float *)out);
+        if (out && !g->losses) {
+            finish_piece(0, 1, r, &c, s->max, x, target, n, (float *)out);
+            run_write(g->type, out, place, n);
+        } else if (out) {
+            loss += finish_piece(1, 1, r, &c, s->max, x, target, n, (float *)out);
             run_write(g->type, out, place, n);
         } else {
-            loss += finish_piece(0, r, &c, s->max, x, target, n, NULL);
+            loss += finish_piece(1, 0, r, &c, s->max, x, target, n, NULL);
         }
     }
     if (g->out) /* no difference of numbers near each other */
