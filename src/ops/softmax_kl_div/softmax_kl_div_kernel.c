@@ -9,9 +9,9 @@
 
 enum { PIECE_FLOATS = RUN_FLOATS(EXPS_BLOCK) };
 
-static const float *read_run(el e, const char *row, int64_t begin, int64_t n, float **scratch)
+static const char *read_run(el e, const char *row, int64_t begin, int64_t n, float **scratch)
 {
-    return (const float *)run_read(e, row + begin * el_size(e), n, scratch);
+    return run_read(e, row + begin * el_size(e), n, scratch);
 }
 
 SIMD_INLINE vf distance(const skl_row *r, vf x, float max)
@@ -21,15 +21,20 @@ SIMD_INLINE vf distance(const skl_row *r, vf x, float max)
 
 /* ---- sums ---- */
 
-SIMD_INLINE void sum_piece(const skl_row *r, const float *x, const float *target, int64_t n,
+SIMD_INLINE void sum_piece(el e, const skl_row *r, const char *x, const char *target, int64_t n,
                            skl_sums *s)
 {
     const vf zero = {0};
     vf others = zero, rest = zero;
-    for (int64_t i = 0; i < n; i += VL) {
-        const vf p = v_exp_nonpositive(distance(r, exps_load(EL_F32, x, i, n, 0), s->max));
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL) {
+        others += v_exp_nonpositive(distance(r, v_load(e, x, i), s->max));
+        rest += v_load(e, target, i);
+    }
+    if (i < n) {
+        const vf p = v_exp_nonpositive(distance(r, v_load_n(e, x, i, n - i, 0), s->max));
         others += v_select(v_first(n - i), p, zero);
-        rest += exps_load(EL_F32, target, i, n, 0);
+        rest += v_load_n(e, target, i, n - i, 0);
     }
     s->others += v_sum(others);
     s->rest += v_sum(rest);
@@ -44,10 +49,15 @@ void skl_sum_row(const skl_row *r, skl_sums *s)
     s->others = (double)s->max - s->max; /* NaN where there is no finite largest */
     for (int64_t begin = exps_first(s->best), end; begin < r->n; begin = exps_next(end, s->best)) {
         end = exps_end(begin, s->best, r->n);
+        const int64_t n = end - begin, size = el_size(r->type);
         float *at = scratch;
-        const float *x = read_run(r->type, r->x, begin, end - begin, &at);
-        sum_piece(r, x, read_run(r->target_type, r->target, begin, end - begin, &at), end - begin,
-                  s);
+        if (r->type == r->target_type) {
+            EL_SPECIALIZE(r->type, sum_piece, r, r->x + begin * size, r->target + begin * size, n,
+                          s);
+            continue;
+        }
+        const char *x = read_run(r->type, r->x, begin, n, &at);
+        sum_piece(EL_F32, r, x, read_run(r->target_type, r->target, begin, n, &at), n, s);
     }
 }
 
@@ -55,59 +65,87 @@ void skl_sum_row(const skl_row *r, skl_sums *s)
 
 /* What is the same for all classes. */
 typedef struct constants {
-    vf log_sum, factor, all, scale, floor;
+    vf max, degree, log_sum, eps;
+    vf p, scale, floor; /* p: what an exponential counts in the gradient */
 } constants;
 
-/* losses, gradient: constants, what is wanted. */
-SIMD_INLINE float finish_piece(int losses, int gradient, const skl_row *r, const constants *c,
-                               float max, const float *x, const float *target, int64_t n,
-                               float *out)
+/* Classes [i, i + n) of a piece, n at most VL: their losses. losses, gradient: constants, what is
+ * wanted. */
+SIMD_INLINE vf finish_part(el e, int losses, int gradient, const constants *c, const char *x,
+                           const char *target, int64_t i, int64_t n, char *out)
 {
     const vf zero = {0};
-    vf loss = zero;
-    for (int64_t i = 0; i < n; i += VL) {
-        const vf d = distance(r, exps_load(EL_F32, x, i, n, 0), max);
-        const vf t = exps_load(EL_F32, target, i, n, 0);
-        if (losses) {
-            const vf term = t * (v_log(v_max(v_set(r->eps), t)) - (d - c->log_sum));
-            loss += v_select(t == zero, zero, term);
-        }
-        if (gradient) {
-            const vf of_t = (v_exp_nonpositive(d) * c->factor * c->all - t) * c->scale;
-            const vf dx = v_select(v_abs(of_t) < c->floor, zero, of_t);
-            if (n - i >= VL)
-                v_store(EL_F32, out, i, dx);
-            else
-                v_store_n(EL_F32, out, i, n - i, dx);
-        }
+    const vf logit = n == VL ? v_load(e, x, i) : v_load_n(e, x, i, n, 0);
+    const vf t = n == VL ? v_load(e, target, i) : v_load_n(e, target, i, n, 0);
+    const vf d = (logit - c->max) * c->degree;
+    if (gradient) {
+        const vf of_t = v_exp_nonpositive(d) * c->p - t * c->scale;
+        const vf dx = v_select(v_abs(of_t) < c->floor, zero, of_t);
+        if (n == VL)
+            v_store(e, out, i, dx);
+        else
+            v_store_n(e, out, i, n, dx);
     }
-    return v_sum(loss);
+    if (!losses)
+        return zero;
+    const vf term = t * (v_log(v_max(c->eps, t)) - (d - c->log_sum));
+    return v_select(t == zero, zero, term);
+}
+
+SIMD_INLINE float finish_piece(el e, int losses, int gradient, const constants *c, const char *x,
+                               const char *target, int64_t n, char *out)
+{
+    const constants copy = *c; /* out of reach of what is written */
+    vf loss = {0};
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL)
+        loss += finish_part(e, losses, gradient, &copy, x, target, i, VL, out);
+    if (i < n)
+        loss += finish_part(e, losses, gradient, &copy, x, target, i, n - i, out);
+    return losses ? v_sum(loss) : 0;
+}
+
+/* All of one type. */
+SIMD_INLINE void finish_typed(el e, const skl_gradient *g, const constants *c, const char *x,
+                              const char *target, int64_t n, char *out, double *loss)
+{
+    if (!out)
+        *loss += finish_piece(e, 1, 0, c, x, target, n, NULL);
+    else if (g->losses)
+        *loss += finish_piece(e, 1, 1, c, x, target, n, out);
+    else
+        *loss += finish_piece(e, 0, 1, c, x, target, n, out);
 }
 
 double skl_finish_row(const skl_row *r, const skl_sums *s, const skl_gradient *g)
 {
     float scratch[3 * PIECE_FLOATS];
     const double p = 1 / (1 + s->others), doubt = s->others * p;
-    const constants c = {v_set((float)log1p(s->others)), v_set((float)p),
-                         v_set((float)(s->rest + s->of_best)), v_set((float)g->scale),
-                         v_set(g->floor)};
+    const constants c = {.max = v_set(s->max),
+                         .degree = v_set(r->degree),
+                         .log_sum = v_set((float)log1p(s->others)),
+                         .eps = v_set(r->eps),
+                         .p = v_set((float)(p * (s->rest + s->of_best) * g->scale)),
+                         .scale = v_set((float)g->scale),
+                         .floor = v_set(g->floor)};
+    const int same = r->type == r->target_type && (!g->out || g->type == r->type);
+    const int64_t size = el_size(r->type);
     double loss = 0;
     for (int64_t begin = 0; begin < r->n; begin += EXPS_BLOCK) {
         const int64_t n = r->n - begin < EXPS_BLOCK ? r->n - begin : EXPS_BLOCK;
         float *at = scratch;
-        const float *x = read_run(r->type, r->x, begin, n, &at);
-        const float *target = read_run(r->target_type, r->target, begin, n, &at);
         char *place = g->out ? g->out + begin * el_size(g->type) : NULL;
-        char *out = run_place(g->type, place, n, &at);
-        if (out && !g->losses) {
-            finish_piece(0, 1, r, &c, s->max, x, target, n, (float *)out);
-            run_write(g->type, out, place, n);
-        } else if (out) {
-            loss += finish_piece(1, 1, r, &c, s->max, x, target, n, (float *)out);
-            run_write(g->type, out, place, n);
-        } else {
-            loss += finish_piece(1, 0, r, &c, s->max, x, target, n, NULL);
+        if (same) {
+            EL_SPECIALIZE(r->type, finish_typed, g, &c, r->x + begin * size,
+                          r->target + begin * size, n, place, &loss);
+            continue;
         }
+        const char *x = read_run(r->type, r->x, begin, n, &at);
+        const char *target = read_run(r->target_type, r->target, begin, n, &at);
+        char *out = run_place(g->type, place, n, &at);
+        finish_typed(EL_F32, g, &c, x, target, n, out, &loss);
+        if (out)
+            run_write(g->type, out, place, n);
     }
     if (g->out) /* no difference of numbers near each other */
         el_set(g->type, g->out, s->best, (float)((s->rest * p - s->of_best * doubt) * g->scale));
