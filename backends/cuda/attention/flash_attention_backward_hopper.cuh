@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(256)
         a.turns[thread] = 0;
     if (b >= p.batches)
         return;
-    const flash_place tile = flash_tile_at<C::QUERIES, false>(p, b, h, row / C::QUERIES);
+    const flash_place tile = flash_tile_by_warp<C::QUERIES, false>(p, b, h, row / C::QUERIES);
     const int i = tile.row + row % C::QUERIES, r = tile.of.query + i;
     const bool there = i < tile.of.queries, blind = tile.of.sees_none(i);
     float sum = 0, x[V<T>], y[V<T>];

@@ -1,11 +1,12 @@
 /* flash_attention_list_hopper.cuh - jobs of the kernels for Hopper: tiles of rows, and what they
  * see.
  *
- * A job is a tile of rows of one head. Blocks take jobs by a ticket, in this order: sequence by
- * sequence, those with the longest jobs first; of each, some heads at a time, so that what they
- * read stays in L2; of these, the longest jobs first, those of the same rows of all of them side by
- * side. So at the end there are short jobs left. Where rows are packed, only the device knows the
- * sequences: a kernel lists their tiles before. */
+ * A job is a tile of rows of one head. Blocks take jobs by a ticket, in this order: the longest
+ * sequences first; of each, some heads at a time, so that what they read stays in L2; of these, the
+ * longest jobs first, those of the same rows of all of them side by side. So at the end there are
+ * short jobs left. Where rows are tiles of keys, whose jobs wait for each other's turn, short
+ * sequences of about one length go side by side as heads do. Where rows are packed, only the device
+ * knows the sequences: a kernel lists their tiles before. */
 #ifndef CUDA_FLASH_ATTENTION_LIST_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_LIST_HOPPER_CUH
 
@@ -13,11 +14,12 @@
 #include "flash_attention_sequences.cuh"
 #include "rows/tanh.cuh"
 
-/* A sequence, as each of its tiles in the list has it. */
+/* A tile of the list, of a sequence alone, or of one among others. */
 struct alignas(16) flash_entry {
     flash_sequence of;
-    int first, tiles; /* of the list: its first tile, and how many it has */
+    int first, tiles; /* of a sequence alone: its first tile in the list; how many it has */
     int place;        /* its first tile of queries among all of a head */
+    int rank;         /* of one among others: the tile's, the longest is 0; -1: it is alone */
 };
 
 /* A tile of rows of one head, and the tiles of columns that some of them see. */
@@ -29,6 +31,7 @@ struct alignas(16) flash_job {
 
 struct flash_jobs {
     flash_entry *list; /* in the workspace, as all of these */
+    int *order;        /* numbers of sequences, the longest first */
     int *listed;       /* tiles of the list */
     unsigned *ticket;
     int tiles; /* of a head; of a list as many as there can be */
@@ -58,7 +61,7 @@ __device__ __forceinline__ flash_job flash_job_at(const flash_problem &p, const 
                                                   int index)
 {
     flash_job j;
-    int heads = a.heads * (p.bounds ? 1 : p.batches), tiles = a.tiles, local = index;
+    int heads = a.heads * (p.bounds ? 1 : p.batches), tiles = a.tiles, local = index, rank = -1;
     if (index >= heads * (p.bounds ? *a.listed : tiles)) {
         j.steps = -1;
         return j;
@@ -67,13 +70,19 @@ __device__ __forceinline__ flash_job flash_job_at(const flash_problem &p, const 
         const flash_entry e = a.list[index / heads];
         tiles = e.tiles;
         local = index - heads * e.first;
+        rank = e.rank;
         j.of = e.of;
         j.place = e.place;
     }
-    const int together = flash_heads_together(heads, tiles, a.processors);
-    const int set = local / (together * tiles), at = local % (together * tiles);
-    const int width = min(together, heads - set * together), rank = at / width;
-    j.head = set * together + at % width;
+    if (rank >= 0) {
+        j.head = index % heads;
+    } else {
+        const int together = flash_heads_together(heads, tiles, a.processors);
+        const int set = local / (together * tiles), at = local % (together * tiles);
+        const int width = min(together, heads - set * together);
+        rank = at / width;
+        j.head = set * together + at % width;
+    }
     if (!p.bounds) {
         j.of = flash_sequence_at(p, j.head / a.heads);
         j.place = 0;
@@ -82,73 +91,6 @@ __device__ __forceinline__ flash_job flash_job_at(const flash_problem &p, const 
     j.row = (C::OF_KEYS ? rank : tiles - 1 - rank) * C::ROWS;
     flash_see<C>(j, j.row, min(j.row + C::ROWS, C::OF_KEYS ? j.of.keys : j.of.queries) - 1);
     return j;
-}
-
-/* ---- the list ---- */
-
-enum { FLASH_LENGTHS = 256 };
-
-/* Which lengths of jobs count as equal: those of an eighth of a power of 2. */
-template <class C> __device__ __forceinline__ int flash_length(const flash_sequence &s)
-{
-    const int most = min(C::OF_KEYS ? s.queries : s.keys, s.end - s.begin + C::ROWS);
-    const int bits = (int)(__float_as_uint((float)max(1, most)) >> 20) - (127 << 3);
-    return FLASH_LENGTHS - 1 - min(bits, FLASH_LENGTHS - 1);
-}
-
-template <class C> __device__ __forceinline__ int flash_tiles_of(const flash_sequence &s)
-{
-    return ((C::OF_KEYS ? s.keys : s.queries) + C::ROWS - 1) / C::ROWS;
-}
-
-/* One block. Sequences of one length are in no fixed order, which changes no result. */
-template <class C>
-__global__ void __launch_bounds__(1024)
-    flash_list_kernel(const __grid_constant__ flash_problem p, const flash_jobs a)
-{
-    __shared__ int from[FLASH_LENGTHS];
-    const int thread = threadIdx.x, lane = lane_id();
-    if (thread < FLASH_LENGTHS)
-        from[thread] = 0;
-    __syncthreads();
-    for (int i = thread; i < p.sequences; i += 1024) {
-        const flash_sequence s = flash_sequence_at(p, i);
-        atomicAdd(&from[flash_length<C>(s)], flash_tiles_of<C>(s));
-    }
-    __syncthreads();
-    if (thread < 32) { /* numbers of tiles become places in the list */
-        constexpr int EACH = FLASH_LENGTHS / 32;
-        int own = 0;
-        for (int i = 0; i < EACH; i++)
-            own += from[lane * EACH + i];
-        int all = own;
-        for (int step = 1; step < 32; step *= 2) {
-            const int below = __shfl_up_sync(0xffffffff, all, step);
-            all += lane >= step ? below : 0;
-        }
-        if (lane == 31)
-            *a.listed = all;
-        int at = all - own;
-        for (int i = 0; i < EACH; i++) {
-            const int count = from[lane * EACH + i];
-            from[lane * EACH + i] = at;
-            at += count;
-        }
-    }
-    if (thread == 0)
-        *a.ticket = 0;
-    __syncthreads();
-    for (int i = thread / 32; i < p.sequences; i += 32) {
-        flash_entry e;
-        e.of = flash_sequence_at(p, i);
-        e.tiles = flash_tiles_of<C>(e.of);
-        e.place = e.of.query / C::QUERIES + i;
-        if (lane == 0)
-            e.first = atomicAdd(&from[flash_length<C>(e.of)], e.tiles);
-        e.first = __shfl_sync(0xffffffff, lane == 0 ? e.first : 0, 0);
-        for (int tile = lane; tile < e.tiles; tile += 32)
-            a.list[e.first + tile] = e;
-    }
 }
 
 /* ---- what no row of a sequence sees, or is ---- */
@@ -181,49 +123,6 @@ template <int N> __device__ __forceinline__ void flash_cap(float (&s)[N][4], flo
 #pragma unroll
         for (int i = 0; i < 4; i++)
             s[n][i] = tanh_of(s[n][i] * to_cap);
-}
-
-/* ---- the host's side ---- */
-
-/* Whether each batch is one sequence, whose query i sees all keys below i + p.end, and scores are
- * products times a factor. */
-static inline bool flash_is_plain(const flash_problem &p)
-{
-    const int64_t all = (int64_t)p.queries + p.keys;
-    return !p.bounds && p.left >= all && (p.right >= all || p.right == 0) && p.softcap == 0 &&
-           !p.sinks.data;
-}
-
-/* Places in the workspace from `room` on, and what else there is to say of the jobs; returns their
- * bytes, a multiple of 256, so that what follows lies in whole lines of L2. */
-template <class C>
-static int64_t flash_lay_out_jobs(flash_jobs *a, const flash_problem &p, char *room, int processors)
-{
-    const bool alike = flash_is_plain(p) && p.end >= p.keys; /* all jobs are of one length */
-    a->tiles = flash_tiles(p, C::OF_KEYS ? p.keys : p.queries, C::ROWS);
-    a->heads = C::OF_KEYS ? p.key_heads : p.heads;
-    a->processors = processors;
-    a->together = alike ? (int)ceil_div(processors, a->tiles)
-                        : flash_heads_together(p.batches * a->heads, a->tiles, processors);
-    a->ticket = (unsigned *)room;
-    a->listed = (int *)room + 1;
-    a->list = (flash_entry *)(room + 16);
-    return ceil_div(16 + (p.bounds ? a->tiles * (int64_t)sizeof(flash_entry) : 0), 256) * 256;
-}
-
-static inline int64_t flash_most_jobs(const flash_problem &p, const flash_jobs &a)
-{
-    return (int64_t)a.tiles * a.heads * (p.bounds ? 1 : p.batches);
-}
-
-/* The ticket begins at 0, and the list is made. */
-template <class C>
-static void flash_list(const flash_problem &p, const flash_jobs &a, cudaStream_t stream)
-{
-    if (p.bounds)
-        flash_list_kernel<C><<<1, 1024, 0, stream>>>(p, a);
-    else
-        cudaMemsetAsync(a.ticket, 0, sizeof(unsigned), stream);
 }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef CUDA_FLASH_ATTENTION_QUERIES_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_QUERIES_HOPPER_CUH
 
-#include "flash_attention_list_hopper.cuh"
+#include "flash_attention_order_hopper.cuh"
 
 struct flash_forward_jobs {
     flash_problem p; /* with a soft cap its factor is that of the hyperbolic tangent */

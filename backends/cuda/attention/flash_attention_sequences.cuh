@@ -51,24 +51,48 @@ struct flash_place {
     int row, head;
 };
 
+/* The first tile of sequence i. */
+template <int ROWS, bool OF_KEYS>
+__device__ __forceinline__ int flash_first_tile(const flash_problem &p, int i)
+{
+    return (OF_KEYS ? p.bounds[i].y : p.bounds[i].x) / ROWS + i;
+}
+
 template <int ROWS, bool OF_KEYS>
 __device__ __forceinline__ flash_place flash_tile_at(const flash_problem &p, int batch, int head,
                                                      int tile)
 {
     if (!p.bounds)
         return {flash_sequence_at(p, batch), tile * ROWS, head};
-    const auto first_of = [&](int i) { /* tile of sequence i */
-                                       return (OF_KEYS ? p.bounds[i].y : p.bounds[i].x) / ROWS + i;
-    };
     int low = 0, high = p.sequences; /* it is from low on, and below high */
     while (high - low > 1) {
         const int middle = (low + high) / 2;
-        if (first_of(middle) <= tile)
+        if (flash_first_tile<ROWS, OF_KEYS>(p, middle) <= tile)
             low = middle;
         else
             high = middle;
     }
-    return {flash_sequence_at(p, low), (tile - first_of(low)) * ROWS, head};
+    const int first = flash_first_tile<ROWS, OF_KEYS>(p, low);
+    return {flash_sequence_at(p, low), (tile - first) * ROWS, head};
+}
+
+/* The same by a warp, all lanes of which ask for one tile: they look at 32 boundaries at a time. */
+template <int ROWS, bool OF_KEYS>
+__device__ __forceinline__ flash_place flash_tile_by_warp(const flash_problem &p, int batch,
+                                                          int head, int tile)
+{
+    if (!p.bounds)
+        return {flash_sequence_at(p, batch), tile * ROWS, head};
+    int low = 0, high = p.sequences;
+    while (high - low > 1) {
+        const int step = (high - low + 31) / 32, at = low + lane_id() * step;
+        const bool before =
+            lane_id() == 0 || (at < high && flash_first_tile<ROWS, OF_KEYS>(p, at) <= tile);
+        low += (31 - __clz(__ballot_sync(0xffffffff, before))) * step;
+        high = min(high, low + step);
+    }
+    const int first = flash_first_tile<ROWS, OF_KEYS>(p, low);
+    return {flash_sequence_at(p, low), (tile - first) * ROWS, head};
 }
 
 /* The tile of a block. The blocks of a head follow one another, and those that see most where
