@@ -118,7 +118,7 @@ endfunction()
 # Products of rows in groups, once per level of the families that stand on them.
 function(tigon_grouped)
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/grouped/*.c)
-    foreach(level IN LISTS TIGON_LEVELS TIGON_LEVELS_BF16)
+    foreach(level IN LISTS TIGON_LEVELS TIGON_LEVELS_BF16 TIGON_LEVELS_TILES)
         tigon_level_object(tigon_grouped_${level} ${level} ${sources})
     endforeach()
 endfunction()

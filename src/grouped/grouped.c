@@ -1,57 +1,7 @@
 /* src/grouped/grouped.c - the products of grouped_cpu.h: registers, tasks. Compiled once per
  * level. */
 #include "grouped_few.h"
-#include "grouped_panels.h"
-
-/* ---- registers ---- */
-
-/* sums of `count` lanes of a left panel, a constant up to MR, with a right panel: new ones, or
- * added to those that are there. */
-SIMD_INLINE void multiply_panels(int count, const word *left, const word *right, int64_t words,
-                                 int add, float *sums, int64_t stride)
-{
-    vf sum[MR][NV];
-#pragma GCC unroll 16
-    for (int r = 0; r < count; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; v++)
-            sum[r][v] = v_set(0.0f);
-    for (int64_t p = 0; p < words; p++, left += MR, right += NR) {
-        vf x[NV];
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; v++)
-            x[v] = (vf) * (const vi_mem *)(right + v * VL);
-#pragma GCC unroll 16
-        for (int r = 0; r < count; r++)
-#pragma GCC unroll 4
-            for (int v = 0; v < NV; v++)
-                sum[r][v] = multiply_add(sum[r][v], left[r], x[v]);
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < count; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; v++) {
-            float *to = sums + r * stride;
-            v_store(EL_F32, to, v * VL, add ? v_load(EL_F32, to, v * VL) + sum[r][v] : sum[r][v]);
-        }
-}
-
-/* The same for any number of lanes: those that fill a panel up to a constant are computed too, and
- * `sums` has room for them. */
-static void multiply(int64_t lanes, const word *left, const word *right, int64_t words, int add,
-                     float *sums, int64_t stride)
-{
-    if (lanes > MR / 2)
-        multiply_panels(MR, left, right, words, add, sums, stride);
-    else if (lanes > 4 || MR / 2 < 4)
-        multiply_panels(MR / 2, left, right, words, add, sums, stride);
-    else if (lanes > 2)
-        multiply_panels(4 < MR ? 4 : MR, left, right, words, add, sums, stride);
-    else if (lanes > 1)
-        multiply_panels(2, left, right, words, add, sums, stride);
-    else
-        multiply_panels(1, left, right, words, add, sums, stride);
-}
+#include "grouped_multiply.h"
 
 /* ---- tasks ---- */
 
@@ -72,9 +22,20 @@ static int64_t terms_of(const grouped_product *p, int64_t group)
     return p->by_group ? p->offset[group + 1] - p->offset[group] : p->terms;
 }
 
+/* Whether matrices' panels are on the left. */
+static int is_turned(const grouped_product *p)
+{
+    return !p->by_group && !p->terms_are_rows;
+}
+
+static int64_t most_rows(const grouped_product *p)
+{
+    return is_turned(p) ? ROWS / NR * NR : ROWS;
+}
+
 static int64_t part_of_rows(const job *j, int64_t group)
 {
-    return even_part(rows_of(j->p, group), ROWS, MR);
+    return even_part(rows_of(j->p, group), most_rows(j->p), is_turned(j->p) ? NR : LEFT_LANES);
 }
 
 static void multiply_step_of_few(const job *j, const grouped_block *b, int64_t term0, int64_t terms,
@@ -95,34 +56,124 @@ static void multiply_step_of_few(const job *j, const grouped_block *b, int64_t t
     }
 }
 
-/* Panels on the right of a task: those of the second place come behind those of the first. */
-static void multiply_step(const job *j, const grouped_block *b, int64_t term0, int64_t terms,
-                          int64_t first_term, word *left, word *right, float *sums)
+/* Some terms of a block. */
+typedef struct step {
+    int64_t term0, terms, words;
+    int64_t right_term; /* of the factor on the right */
+    int add;            /* to sums that are there */
+    word *whole, *panel;
+    float *sums;
+} step;
+
+/* The matrix of a block's group, or what takes its place. */
+static grouped_factor matrix_of(const grouped_product *p, int64_t group)
+{
+    grouped_factor f = p->right;
+    if (!p->by_group)
+        f.data += group * p->right_rows * f.stride * el_size(f.type);
+    return f;
+}
+
+/* A panel of the matrix, whose lanes are rows: where it lies, if a matrix unit can load all of it
+ * from there. */
+static left_panel left_of_matrix(const grouped_factor *f, int64_t lane, int64_t lanes,
+                                 const step *s)
+{
+    if (TILES && lanes == LEFT_LANES && s->terms % (VL * PER_WORD) == 0)
+        return (left_panel){(const word *)grouped_row_at(f, lane, s->term0),
+                            f->stride * el_size(f->type), 1};
+    pack_left(0, f, lane, lanes, s->term0, s->terms, s->panel);
+    return (left_panel){s->panel, LANE * sizeof(word), 1};
+}
+
+/* The matrix's lanes are rows: its panels, on the left, lie in memory as they are multiplied. Rows
+ * of the block, on the right, are packed whole, and sums come out transposed. */
+static void multiply_turned(const job *j, const grouped_block *b, const step *s)
 {
     const grouped_product *p = j->p;
-    const int64_t words = (terms + PER_WORD - 1) / PER_WORD, panel = round_up(words, VL) * MR + VL;
-    const int64_t matrix = p->by_group ? 0 : b->group * p->right_rows;
-    const int64_t right_term = p->by_group ? first_term + term0 : term0;
-    const int rows_are_terms = p->by_group || p->terms_are_rows;
-    for (int64_t i = 0; i < b->rows; i += MR)
-        pack_left(p->by_group, &p->left, b->row + i, b->rows - i, right_term, terms,
-                  left + i / MR * panel);
-    if (is_few(p, rows_of(p, b->group))) {
-        memset(left + words * MR, 0, sizeof(word) * (FEW_WORDS - 1) * MR);
-        multiply_step_of_few(j, b, term0, terms, left, sums);
-        return;
+    const grouped_factor f = matrix_of(p, b->group);
+    const int64_t right = round_up(s->words, VL) * NR;
+    const int64_t size = el_size(f.type), stride = f.stride * size;
+    const int64_t times = (b->rows + NR - 1) / NR * ((s->words + STRETCH - 1) / STRETCH);
+    turned_sums t[2] = {0};
+    int now = 0;
+    for (int64_t i = 0; i < b->rows; i += NR)
+        pack_right(0, &p->left, b->row + i, grouped_least(b->rows - i, NR), s->term0, s->terms,
+                   s->whole + i / NR * right);
+    for (int place = 0; place < (p->second ? 2 : 1); place++)
+        for (int64_t k = 0; k < b->cols; k += LEFT_LANES) {
+            const int64_t lane = b->col + k + place * p->second;
+            const int64_t lanes = grouped_least(b->cols - k, LEFT_LANES);
+            const left_panel left = left_of_matrix(&f, lane, lanes, s);
+            const char *const next = grouped_row_at(&f, lane + LEFT_LANES, s->term0);
+            meanwhile m = {next_lines_of(next, stride, LEFT_LANES, s->terms * size, times), NULL};
+            float *to = s->sums + place * round_up(j->cols, NR) + k;
+            for (int64_t i = 0; i < b->rows; i += NR) {
+                const int64_t rows = grouped_least(b->rows - i, NR);
+                turned_sums *const sums = &t[now];
+                m.before = &t[!now];
+                multiply(lanes, rows, left, s->whole + i / NR * right, s->words,
+                         (sums_place){sums->row[0], NR, 0}, &m);
+                turn_squares(m.before);
+                sums->columns = b->cols - k;
+                sums->others = rows;
+                sums->to = (sums_place){to + i * b->stride, b->stride, s->add};
+                sums->i = sums->k = 0;
+                now = !now;
+            }
+        }
+    turn_squares(&t[!now]);
+}
+
+/* Terms are rows of the factor on the right, whose panels are packed one after the other. The one
+ * on the left is packed whole. */
+static void multiply_straight(const job *j, const grouped_block *b, const step *s)
+{
+    const grouped_product *p = j->p;
+    const grouped_factor f = matrix_of(p, b->group);
+    const int by_lanes = TILES || !p->by_group;
+    const int64_t lanes = even_part(b->rows, LEFT_LANES, TILES ? LEFT_LANES : 2);
+    const int64_t left_words = by_lanes ? lanes * LANE : round_up(s->words, VL) * MR + VL;
+    const int64_t size = el_size(f.type), last = (b->cols - 1) / NR * NR;
+    const int64_t times = (b->rows + lanes - 1) / lanes * ((s->words + STRETCH - 1) / STRETCH);
+    for (int64_t i = 0; i < b->rows; i += lanes) {
+        const int64_t count = grouped_least(b->rows - i, lanes);
+        word *to = s->whole + i / lanes * left_words;
+        if (by_lanes)
+            pack_left(p->by_group, &p->left, b->row + i, count, s->right_term, s->terms, to);
+        else
+            pack_left_words(1, &p->left, b->row + i, b->rows - i, s->right_term, s->terms, to);
     }
     for (int place = 0; place < (p->second ? 2 : 1); place++)
         for (int64_t k = 0; k < b->cols; k += NR) {
             const int64_t lane = b->col + k + place * p->second;
-            grouped_factor f = p->right;
-            f.data += matrix * f.stride * el_size(f.type);
-            pack_right(rows_are_terms, &f, lane, b->cols - k, right_term, terms, right);
-            float *to = sums + k + place * round_up(j->cols, NR);
-            for (int64_t i = 0; i < b->rows; i += MR)
-                multiply(b->rows - i, left + i / MR * panel, right, words, term0 > 0,
-                         to + i * b->stride, b->stride);
+            pack_right(1, &f, lane, grouped_least(b->cols - k, NR), s->right_term, s->terms,
+                       s->panel);
+            meanwhile m = {{0}, NULL};
+            if (!p->by_group && k < last)
+                m.next = next_lines_of(grouped_row_at(&f, s->right_term, lane + NR),
+                                       f.stride * size, s->terms, NR * size, times);
+            float *to = s->sums + place * round_up(j->cols, NR) + k;
+            for (int64_t i = 0; i < b->rows; i += lanes)
+                multiply(
+                    grouped_least(b->rows - i, lanes), NR,
+                    (left_panel){s->whole + i / lanes * left_words, LANE * sizeof(word), by_lanes},
+                    s->panel, s->words, (sums_place){to + i * b->stride, b->stride, s->add}, &m);
         }
+}
+
+static void multiply_step(const job *j, const grouped_block *b, const step *s)
+{
+    const grouped_product *p = j->p;
+    if (is_few(p, rows_of(p, b->group))) {
+        pack_left_words(0, &p->left, b->row, b->rows, s->term0, s->terms, s->whole);
+        memset(s->whole + s->words * MR, 0, sizeof(word) * (FEW_WORDS - 1) * MR);
+        multiply_step_of_few(j, b, s->term0, s->terms, s->whole, s->sums);
+    } else if (is_turned(p)) {
+        multiply_turned(j, b, s);
+    } else {
+        multiply_straight(j, b, s);
+    }
 }
 
 static void compute_few(const job *j, const grouped_block *b, float *sums)
@@ -139,8 +190,8 @@ static void compute_few(const job *j, const grouped_block *b, float *sums)
 static void compute_task(const job *j, grouped_block *b, word *memory)
 {
     const grouped_product *p = j->p;
-    const int64_t terms = terms_of(p, b->group), step = WORDS * PER_WORD;
-    float *sums = (float *)(memory + LEFT + RIGHT);
+    const int64_t terms = terms_of(p, b->group), most = WORDS * PER_WORD;
+    float *sums = (float *)(memory + WHOLE + PANEL);
     b->sums = sums;
     b->second = sums + round_up(j->cols, NR);
     b->stride = round_up(j->cols, NR) * (p->second ? 2 : 1);
@@ -152,9 +203,18 @@ static void compute_task(const job *j, grouped_block *b, word *memory)
     }
     if (terms == 0 || few)
         memset(sums, 0, (size_t)(b->rows * b->stride) * sizeof *sums);
-    for (int64_t t = 0; t < terms; t += step)
-        multiply_step(j, b, t, grouped_least(terms - t, step),
-                      p->by_group ? p->offset[b->group] : 0, memory, memory + LEFT, sums);
+    for (int64_t t = 0; t < terms; t += most) {
+        const int64_t n = grouped_least(terms - t, most);
+        const step s = {.term0 = t,
+                        .terms = n,
+                        .words = words_of(n),
+                        .right_term = t + (p->by_group ? p->offset[b->group] : 0),
+                        .add = t > 0,
+                        .whole = memory,
+                        .panel = memory + WHOLE,
+                        .sums = sums};
+        multiply_step(j, b, &s);
+    }
     p->write(p, b);
 }
 
@@ -166,6 +226,7 @@ static void run_tasks(void *arg, int64_t begin, int64_t end, int worker)
     int64_t group = 0;
     while (begin >= j->first[group + 1])
         group++;
+    tiles_open();
     for (int64_t n = begin; n < end; n++) {
         while (n >= j->first[group + 1])
             group++;
@@ -179,6 +240,7 @@ static void run_tasks(void *arg, int64_t begin, int64_t end, int worker)
                            .cols = grouped_least(p->cols - k, j->cols)};
         compute_task(j, &b, memory);
     }
+    tiles_close();
 }
 
 /* How many tasks there are with so many columns each. */
@@ -203,9 +265,11 @@ tg_status grouped_reserve(tg_ctx *ctx, int64_t groups, grouped_memory *memory)
 
 void grouped_run(tg_ctx *ctx, const grouped_memory *memory, const grouped_product *p)
 {
-    const int64_t unit = p->unit ? p->unit : NR, threads = tg_ctx_threads(ctx);
+    const int64_t lanes = is_turned(p) ? LEFT_LANES : NR, unit = p->unit ? p->unit : lanes;
+    const int64_t most = COLS / (p->second ? 2 : 1) / unit * unit;
+    const int64_t threads = tg_ctx_threads(ctx);
     job j = {.p = p, .first = memory->first, .memory = memory->words};
-    j.cols = even_part(p->cols, COLS / (p->second ? 2 : 1), unit);
+    j.cols = even_part(p->cols, most, unit);
     while (count_tasks(&j) < TASKS_A_THREAD * threads && j.cols > unit && j.cols > 2 * NR)
         j.cols = round_up(j.cols / 2, unit);
     tg_parallel_for(ctx, p->cols ? count_tasks(&j) : 0, 1, run_tasks, &j);

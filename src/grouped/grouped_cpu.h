@@ -129,12 +129,23 @@ typedef struct grouped_output {
     int64_t matrix_rows; /* of a group's matrix; 0: rows are those of all groups */
     const float *bias;   /* [groups, columns], added to the sums; or NULL */
     int64_t accumulate;  /* sums are added to what is there, and no bias */
+    int stream;          /* without a bias: rows are written past the caches where they can be */
 } grouped_output;
 
 static inline grouped_output grouped_output_of(const tg_tensor *t)
 {
     const tg_rows rows = tg_rows_of(t);
     return (grouped_output){.data = rows.data, .type = (el)tg_el(rows.type), .stride = rows.stride};
+}
+
+/* The gradient of all groups' matrices, or what is added to it. */
+static inline grouped_output grouped_gradient_of(const tg_tensor *t, int64_t accumulate)
+{
+    grouped_output o = grouped_output_of(t);
+    o.matrix_rows = grouped_matrices_of(t).rows;
+    o.accumulate = accumulate;
+    o.stream = !accumulate && tg_streams(tg_numel(t) * (int64_t)tg_type_size(tg_type_of(t)));
+    return o;
 }
 
 /* A product's `write` whose `arg` is a grouped_output. */

@@ -105,14 +105,8 @@ SIMD_INLINE void multiply_few_terms(el e, const grouped_factor *f, int64_t rows,
             vi x[FEW_WORDS];
 #pragma GCC unroll 8
             for (int w = 0; w < FEW_WORDS; w++) {
-                const char *first = row[w * PER_WORD], *second = row[w * PER_WORD + PER_WORD - 1];
-                const int64_t at = k * el_size(e);
-                if (!first)
-                    x[w] = v_seti(0);
-                else if (GROUPED_PAIRS)
-                    x[w] = pairs_of_rows(first + at, second ? second + at : NULL, n);
-                else
-                    x[w] = (vi)(n >= VL ? v_load(e, first, k) : v_load_n(e, first, k, n, 0.0f));
+                const term_rows t = {row[w * PER_WORD], row[w * PER_WORD + PER_WORD - 1]};
+                x[w] = t.first ? words_of_lanes(e, t, k, n) : v_seti(0);
             }
             add_products(rows, left, x, sums + k, stride);
         }

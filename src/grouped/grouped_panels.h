@@ -5,24 +5,32 @@
 
 #include "grouped_cpu.h"
 #include "simd/register_tile.h"
+#include "tiles.h"
 
 enum {
     PER_WORD = 1 + GROUPED_PAIRS,
-    WORDS = 512, /* of terms that are packed at once: a panel on the right stays in L1 or L2 */
-    ROWS = 168 / MR * MR, /* of a task, with COLS and WORDS: what it has of memory stays in L2 */
-    COLS = 512,           /* of a task, from both places */
-    TASKS_A_THREAD = 8,   /* are wanted: others wait at the end for the last one */
+    LEFT_LANES = TILES ? 2 * VL : MR, /* of a panel on the left; NR of one on the right */
+    WORDS = 512,                      /* of terms that are packed at once */
+    LANE = WORDS + VL, /* words from a lane to the next: not a power of two, for the caches */
+    /* Of a task, with COLS and WORDS: what it has of memory stays in L2, which is larger beside a
+     * matrix unit. */
+    ROWS = TILES ? 256 : 168 / MR * MR,
+    COLS = 512,         /* of a task, from both places */
+    TASKS_A_THREAD = 8, /* are wanted: others wait at the end for the last one */
     /* Groups of at most so many rows are multiplied with a matrix that is not packed, whose lanes,
      * or terms, are rows; and the blocks of that. */
-    FEW = 32,
+    FEW = TILES || MR < 8 ? 4 : 8,
     FEW_TERMS = MR < 8 ? MR : 8,
-    FEW_ROWS = 4,
+    FEW_ROWS = SIMD_REGISTERS == 32 ? 4 : 2,
     FEW_COLS = 4,
     FEW_WORDS = 4,
-    /* memory of a worker, in words: of the left factor, the right one, and the sums */
-    LEFT = ROWS / MR * (WORDS * MR + VL) + FEW_WORDS * MR,
-    RIGHT = WORDS * NR,
-    MEMORY = LEFT + RIGHT + ROWS * COLS
+    LINE = 64,    /* bytes of a line of the caches */
+    STRETCH = 16, /* words that are multiplied between requests for memory */
+    /* memory of a worker, in words: of the factor that is packed whole, of a panel of the other
+     * one, and of the sums */
+    WHOLE = ROWS * LANE + FEW_WORDS * MR + NR * VL,
+    PANEL = WORDS * NR > LEFT_LANES *LANE ? WORDS *NR : LEFT_LANES *LANE,
+    MEMORY = WHOLE + PANEL + ROWS * COLS
 };
 
 typedef int32_t word __attribute__((may_alias));
@@ -41,7 +49,12 @@ static inline int64_t even_part(int64_t n, int64_t most, int64_t unit)
     return parts < 1 ? unit : round_up((n + parts - 1) / parts, unit);
 }
 
-/* ---- packing ---- */
+static inline int64_t words_of(int64_t terms)
+{
+    return (terms + PER_WORD - 1) / PER_WORD;
+}
+
+/* ---- words of memory ---- */
 
 /* Words of a row from element i on; n elements are there, the rest is 0. */
 SIMD_INLINE vi words_of_row(el e, const char *row, int64_t i, int64_t n)
@@ -54,36 +67,6 @@ SIMD_INLINE vi words_of_row(el e, const char *row, int64_t i, int64_t n)
     else
         v_copy_part(&x, row + 2 * i, 2 * n);
     return x;
-}
-
-/* Lanes are rows: squares of VL x VL words are transposed in registers. A vector may run past the
- * width: what it writes there is overwritten by the next word's, and panels have room behind. */
-SIMD_INLINE void pack_lanes(el e, const grouped_factor *f, int64_t lane0, int64_t lanes,
-                            int64_t term0, int64_t terms, int width, int64_t ahead, word *out)
-{
-    const int64_t words = (terms + PER_WORD - 1) / PER_WORD;
-    for (int w = 0; w < width; w += VL) {
-        const char *row[VL];
-        const int64_t count = grouped_least(lanes - w, VL);
-        for (int i = 0; i < VL; i++)
-            row[i] = i < count ? grouped_row_at(f, lane0 + w + i, term0) : NULL;
-        for (int64_t p = 0; p < words; p += VL) {
-            vi square[VL];
-#pragma GCC unroll 16
-            for (int i = 0; i < VL; i++)
-                square[i] = i < count ? words_of_row(e, row[i], p * PER_WORD, terms - p * PER_WORD)
-                                      : v_seti(0);
-            v_transpose(square);
-            for (int i = 0; ahead && i < VL; i++)
-                if (i < count)
-                    __builtin_prefetch(row[i] + p * PER_WORD * el_size(e) + ahead, 0, 2);
-            const int64_t n = grouped_least(words - p, VL);
-#pragma GCC unroll 16
-            for (int i = 0; i < VL; i++)
-                if (i < n)
-                    *(vi_mem *)(out + (p + i) * width + w) = square[i];
-        }
-    }
 }
 
 /* VL lanes of two rows as pairs; n lanes are there. */
@@ -101,66 +84,198 @@ SIMD_INLINE vi pairs_of_rows(const char *first, const char *second, int64_t n)
     return __builtin_convertvector(a, vi) | __builtin_convertvector(b, vi) << 16;
 }
 
-/* Terms are rows: lanes lie side by side. */
-SIMD_INLINE void pack_terms(el e, const grouped_factor *f, int64_t lane0, int64_t lanes,
-                            int64_t term0, int64_t terms, int width, int64_t ahead, word *out)
+/* Terms that are rows, which make a word. */
+typedef struct term_rows {
+    const char *first, *second;
+} term_rows;
+
+SIMD_INLINE term_rows term_rows_at(const grouped_factor *f, int64_t term, int64_t last,
+                                   int64_t lane)
 {
-    for (int64_t p = 0; p < terms; p += PER_WORD, out += width) {
-        const char *first = grouped_row_at(f, term0 + p, lane0);
-        const char *second =
-            GROUPED_PAIRS && p + 1 < terms ? grouped_row_at(f, term0 + p + 1, lane0) : NULL;
-        if (ahead) {
-            __builtin_prefetch(first + ahead, 0, 2);
-            if (second)
-                __builtin_prefetch(second + ahead, 0, 2);
-        }
-        for (int w = 0; w < width; w += VL) {
-            const int64_t n = lanes - w < 0 ? 0 : lanes - w;
-            vi x;
-            if (GROUPED_PAIRS)
-                x = pairs_of_rows(first + 2 * w, second ? second + 2 * w : NULL, n);
-            else
-                x = (vi)(n >= VL ? v_load(e, first, w) : v_load_n(e, first, w, n, 0.0f));
-            *(vi_mem *)(out + w) = x;
+    const int has_second = GROUPED_PAIRS && term + 1 < last;
+    return (term_rows){grouped_row_at(f, term, lane),
+                       has_second ? grouped_row_at(f, term + 1, lane) : NULL};
+}
+
+/* Their words of lanes w to w + VL; n lanes are there. */
+SIMD_INLINE vi words_of_lanes(el e, term_rows t, int64_t w, int64_t n)
+{
+    if (GROUPED_PAIRS)
+        return pairs_of_rows(t.first + 2 * w, t.second ? t.second + 2 * w : NULL, n);
+    return (vi)(n >= VL ? v_load(e, t.first, w) : v_load_n(e, t.first, w, n, 0.0f));
+}
+
+/* ---- panels whose lanes lie side by side, word after word, `width` of them ---- */
+
+/* Lanes are rows: squares of VL x VL words are transposed in registers. A vector may run past the
+ * width: what it writes there is overwritten by the next word's, and panels have room behind. */
+SIMD_INLINE void pack_lanes(el e, const grouped_factor *f, int64_t lane0, int64_t lanes,
+                            int64_t term0, int64_t terms, int width, word *out)
+{
+    const int64_t words = words_of(terms);
+    for (int w = 0; w < width; w += VL) {
+        const char *row[VL];
+        const int64_t count = grouped_least(lanes - w, VL);
+        for (int i = 0; i < VL; i++)
+            row[i] = i < count ? grouped_row_at(f, lane0 + w + i, term0) : NULL;
+        for (int64_t p = 0; p < words; p += VL) {
+            vi square[VL];
+#pragma GCC unroll 16
+            for (int i = 0; i < VL; i++)
+                square[i] = i < count ? words_of_row(e, row[i], p * PER_WORD, terms - p * PER_WORD)
+                                      : v_seti(0);
+            v_transpose(square);
+            const int64_t n = grouped_least(words - p, VL);
+#pragma GCC unroll 16
+            for (int i = 0; i < VL; i++)
+                if (i < n)
+                    *(vi_mem *)(out + (p + i) * width + w) = square[i];
         }
     }
 }
 
-SIMD_INLINE void pack_panel(el e, int terms_are_rows, const grouped_factor *f, int64_t lane0,
-                            int64_t lanes, int64_t term0, int64_t terms, int width, int64_t ahead,
-                            word *out)
+/* Terms are rows: lanes lie side by side. */
+SIMD_INLINE void pack_terms(el e, const grouped_factor *f, int64_t lane0, int64_t lanes,
+                            int64_t term0, int64_t terms, int width, word *out)
 {
-    if (terms_are_rows)
-        pack_terms(e, f, lane0, lanes, term0, terms, width, ahead, out);
-    else
-        pack_lanes(e, f, lane0, lanes, term0, terms, width, ahead, out);
+    for (int64_t p = 0; p < terms; p += PER_WORD, out += width) {
+        const term_rows t = term_rows_at(f, term0 + p, term0 + terms, lane0);
+        for (int w = 0; w < width; w += VL)
+            *(vi_mem *)(out + w) = words_of_lanes(e, t, w, lanes - w < 0 ? 0 : lanes - w);
+    }
 }
 
-static inline void pack_left(int terms_are_rows, const grouped_factor *f, int64_t lane0,
-                             int64_t lanes, int64_t term0, int64_t terms, word *out)
+SIMD_INLINE void pack_panel(el e, int terms_are_rows, const grouped_factor *f, int64_t lane0,
+                            int64_t lanes, int64_t term0, int64_t terms, int width, word *out)
 {
-    /* A whole vector of lanes is read if it is there: the next word overwrites what is not the
-     * panel's. */
-    const int64_t count = grouped_least(lanes, MR > VL ? MR : VL);
-    if (GROUPED_PAIRS)
-        pack_panel(EL_BF16, terms_are_rows, f, lane0, count, term0, terms, MR, 0, out);
+    if (terms_are_rows)
+        pack_terms(e, f, lane0, lanes, term0, terms, width, out);
     else
-        EL_SPECIALIZE(f->type, pack_panel, terms_are_rows, f, lane0, count, term0, terms, MR, 0,
+        pack_lanes(e, f, lane0, lanes, term0, terms, width, out);
+}
+
+static inline void pack_words(int terms_are_rows, const grouped_factor *f, int64_t lane0,
+                              int64_t lanes, int64_t term0, int64_t terms, int width, word *out)
+{
+    if (GROUPED_PAIRS)
+        pack_panel(EL_BF16, terms_are_rows, f, lane0, lanes, term0, terms, width, out);
+    else
+        EL_SPECIALIZE(f->type, pack_panel, terms_are_rows, f, lane0, lanes, term0, terms, width,
                       out);
 }
 
-/* Meanwhile the memory of the next panel is asked for. */
+/* A panel on the right. Matrix units take words by VL: those behind the last are 0. */
 static inline void pack_right(int terms_are_rows, const grouped_factor *f, int64_t lane0,
                               int64_t lanes, int64_t term0, int64_t terms, word *out)
 {
-    const int64_t next = terms_are_rows ? 2 * NR : f->gather ? 0 : NR * f->stride;
-    const int64_t ahead = next * el_size(f->type);
-    if (GROUPED_PAIRS)
-        pack_panel(EL_BF16, terms_are_rows, f, lane0, grouped_least(lanes, NR), term0, terms, NR,
-                   ahead, out);
+    const int64_t words = words_of(terms);
+    if (terms_are_rows)
+        pack_words(1, f, lane0, lanes, term0, terms, NR, out);
     else
-        EL_SPECIALIZE(f->type, pack_panel, terms_are_rows, f, lane0, grouped_least(lanes, NR),
-                      term0, terms, NR, ahead, out);
+        pack_words(0, f, lane0, lanes, term0, terms, NR, out);
+    if (TILES)
+        memset(out + words * NR, 0, sizeof(word) * (size_t)((round_up(words, VL) - words) * NR));
+}
+
+/* A panel of MR lanes on the left. A whole vector of lanes is read if it is there: the next word
+ * overwrites what is not the panel's. */
+static inline void pack_left_words(int terms_are_rows, const grouped_factor *f, int64_t lane0,
+                                   int64_t lanes, int64_t term0, int64_t terms, word *out)
+{
+    const int64_t count = grouped_least(lanes, MR > VL ? MR : VL);
+    pack_words(terms_are_rows, f, lane0, count, term0, terms, MR, out);
+}
+
+/* ---- panels whose lanes lie one after the other, LANE words apart ---- */
+
+SIMD_INLINE void copy_lanes(el e, const grouped_factor *f, int64_t lane0, int64_t lanes,
+                            int64_t term0, int64_t terms, word *out)
+{
+    for (int64_t i = 0; i < lanes; i++, out += LANE) {
+        const char *row = grouped_row_at(f, lane0 + i, term0);
+        int64_t t = 0;
+        for (; t + VL * PER_WORD <= terms; t += VL * PER_WORD)
+            *(vi_mem *)(out + t / PER_WORD) = words_of_row(e, row, t, VL * PER_WORD);
+        if (t < terms)
+            *(vi_mem *)(out + t / PER_WORD) = words_of_row(e, row, t, terms - t);
+    }
+}
+
+/* The same of terms that are rows: squares are transposed. */
+SIMD_INLINE void turn_terms(el e, const grouped_factor *f, int64_t lane0, int64_t lanes,
+                            int64_t term0, int64_t terms, word *out)
+{
+    for (int64_t t = 0; t < terms; t += VL * PER_WORD)
+        for (int64_t w = 0; w < lanes; w += VL) {
+            vi square[VL];
+#pragma GCC unroll 16
+            for (int i = 0; i < VL; i++)
+                square[i] =
+                    t + i * PER_WORD >= terms
+                        ? v_seti(0)
+                        : words_of_lanes(
+                              e, term_rows_at(f, term0 + t + i * PER_WORD, term0 + terms, lane0), w,
+                              lanes - w);
+            v_transpose(square);
+#pragma GCC unroll 16
+            for (int i = 0; i < VL; i++)
+                *(vi_mem *)(out + (w + i) * LANE + t / PER_WORD) = square[i];
+        }
+}
+
+SIMD_INLINE void pack_by_lanes(el e, int terms_are_rows, const grouped_factor *f, int64_t lane0,
+                               int64_t lanes, int64_t term0, int64_t terms, word *out)
+{
+    if (terms_are_rows)
+        turn_terms(e, f, lane0, lanes, term0, terms, out);
+    else
+        copy_lanes(e, f, lane0, lanes, term0, terms, out);
+}
+
+/* A panel on the left, of at most LEFT_LANES lanes that are there; those behind are not written. */
+static inline void pack_left(int terms_are_rows, const grouped_factor *f, int64_t lane0,
+                             int64_t lanes, int64_t term0, int64_t terms, word *out)
+{
+    if (GROUPED_PAIRS)
+        pack_by_lanes(EL_BF16, terms_are_rows, f, lane0, lanes, term0, terms, out);
+    else
+        EL_SPECIALIZE(f->type, pack_by_lanes, terms_are_rows, f, lane0, lanes, term0, terms, out);
+}
+
+/* ---- memory that is read soon ---- */
+
+/* Lines of a rectangle, asked for some at a time while panels are multiplied: `width` bytes of rows
+ * that are `stride` bytes apart. */
+typedef struct next_lines {
+    const char *row;
+    int64_t stride, width, at;
+    int64_t lines; /* at a time */
+    int64_t left;  /* in all */
+} next_lines;
+
+static inline next_lines next_lines_of(const char *row, int64_t stride, int64_t rows, int64_t width,
+                                       int64_t times)
+{
+    const int64_t all = rows * ((width + LINE - 1) / LINE);
+    return (next_lines){.row = row,
+                        .stride = stride,
+                        .width = width,
+                        .lines = times > 0 ? (all + times - 1) / times : 0,
+                        .left = all};
+}
+
+SIMD_INLINE void ask_for_some(next_lines *n)
+{
+    const int64_t count = n->lines < n->left ? n->lines : n->left;
+    n->left -= count;
+    for (int64_t i = 0; i < count; i++) {
+        __builtin_prefetch(n->row + n->at, 0, 2);
+        n->at += LINE;
+        if (n->at >= n->width) {
+            n->at = 0;
+            n->row += n->stride;
+        }
+    }
 }
 
 SIMD_INLINE vf multiply_add(vf sum, word left, vf right)

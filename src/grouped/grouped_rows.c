@@ -51,6 +51,16 @@ SIMD_INLINE void add_row(el e, char *to, const float *sums, int64_t n)
     }
 }
 
+/* Past the caches, whole vectors; the address is one for that. */
+SIMD_INLINE void stream_row(el e, char *to, const float *sums, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL)
+        v_stream(e, to, i, v_load(EL_F32, sums, i));
+    if (i < n)
+        v_store_n(e, to, i, n - i, v_load_n(EL_F32, sums, i, n - i, 0.0f));
+}
+
 SIMD_INLINE void write_rows(el e, const grouped_output *o, const grouped_product *p,
                             const grouped_block *b)
 {
@@ -61,9 +71,13 @@ SIMD_INLINE void write_rows(el e, const grouped_output *o, const grouped_product
         const float *sums = b->sums + i * b->stride;
         if (o->accumulate)
             add_row(e, to, sums, b->cols);
+        else if (o->stream && v_streamable(e, to))
+            stream_row(e, to, sums, b->cols);
         else
             write_row(e, to, sums, bias, b->cols);
     }
+    if (o->stream)
+        v_fence();
 }
 
 void grouped_write(const grouped_product *p, const grouped_block *b)

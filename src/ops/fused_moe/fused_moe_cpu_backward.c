@@ -191,9 +191,7 @@ static void matrix_gradient(tg_ctx *ctx, const job *j, const tg_tensor *to, int6
     if (!to)
         return;
     const grouped_matrices m = grouped_matrices_of(to);
-    grouped_output o = grouped_output_of(to);
-    o.matrix_rows = m.rows;
-    o.accumulate = accumulate;
+    const grouped_output o = grouped_gradient_of(to, accumulate);
     const grouped_product p = {.by_group = 1,
                                .groups = j->sizes.experts,
                                .offset = j->offset,

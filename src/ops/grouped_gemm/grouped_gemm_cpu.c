@@ -56,9 +56,7 @@ static void matrix_gradients(tg_ctx *ctx, const grouped_memory *memory,
     const grouped_matrices db = grouped_matrices_of(args->db);
     const grouped_factor a = grouped_factor_of(args->a, tg_data(args->gather), args->top_k);
     const grouped_factor dc = grouped_factor_of(args->dc, NULL, 1);
-    grouped_output o = grouped_output_of(args->db);
-    o.matrix_rows = db.rows;
-    o.accumulate = args->accumulate;
+    const grouped_output o = grouped_gradient_of(args->db, args->accumulate);
     const grouped_product p = {
         .by_group = 1,
         .groups = args->b->shape[0],
