@@ -159,6 +159,18 @@ def test_fused_linear_scales_its_gradients_once_for_each_backward():
     near(weight.grad, expected[1], 2e-5)
 
 
+@pytest.mark.parametrize("factor", [None, 0.25])
+def test_the_gradient_of_sum_rows_is_a_view(factor):
+    x, dy = torch.randn(5, 3, 8, requires_grad=True), torch.randn(3, 8)
+    y = tigon.torch.sum_rows(x, None if factor is None else torch.tensor([factor]), scale=0.5)
+    dx, = torch.autograd.grad(y, x, dy, retain_graph=True)
+    assert dx.stride() == (0, 8, 1)
+    assert torch.equal(dx, (dy * 0.5 * (factor or 1)).expand(5, 3, 8))
+    y.backward(dy)
+    assert x.grad.is_contiguous()  # a leaf's own is memory of its own
+    assert torch.equal(x.grad, dx)
+
+
 def test_rope_without_keys_and_with_unused_ones():
     problem = PROBLEMS["rope"].copy()
     q, k, cos, sin = problem.values()

@@ -7,7 +7,7 @@ from tigon._devices import KEYS
 from tigon._once import final, no_forward_mode, no_second_gradient
 from tigon._outputs import SCHEMA
 from tigon.torch._kernels import autocast_of, check, fake_of, kernel_of, refuse_tangents, vmap_of, vmap_product_of
-from tigon.torch._table import FAMILIES, PRODUCTS, UPDATES, WHOLE, Operator
+from tigon.torch._table import FAMILIES, PRODUCTS, REPEATED, UPDATES, WHOLE, Operator
 
 
 class _Library(torch.library.Library):
@@ -60,6 +60,16 @@ def _scaled(gradient, upstream, again):
     return gradient * upstream if again else gradient.mul_(upstream)
 
 
+def _repeated(known, options, rows):
+    """The upstream gradient, scaled, for each of so many rows: all of them are one in memory."""
+    dy, factor, scale = known["dy"], known["factor"], options.get("scale")
+    if factor is not None:
+        dy = (dy.float() * factor.float() * (1 if scale is None else scale)).to(dy.dtype)
+    elif scale is not None:
+        dy = dy * scale
+    return dy.expand(rows, *dy.shape)
+
+
 def _backward(family):
     forward, backward = family.forward, family.backward
     target = getattr(torch.ops.tigon, backward.name)
@@ -68,6 +78,8 @@ def _backward(family):
     def compute(needed, ctx, known, again):
         results = {d: _scaled(known[d], known["dloss"], again) for d in needed if ctx.options.get(d)}
         results.update({d: known[d] for d in needed if d in family.upstream})
+        if family.name in REPEATED:
+            results[REPEATED[family.name]] = _repeated(known, ctx.options, ctx.sizes)
         if needed - set(results):
             options = {n: v for n, v in ctx.options.items() if n in names}
             options.update({n: n in needed for n in backward.flags})

@@ -21,6 +21,8 @@ LEFT_OUT = {"gemm": {"beta", "addend"}, "batched_gemm": {"beta", "addend"}, "cro
             "grouped_gemm": {"gather", "top_k"}}
 # The output whose first size no input tells, the input of forward that has it, and what follows it in the shape of dy.
 ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_backward": ("x", "dx", slice(None))}
+# Gradients of which all rows are the upstream one, scaled: a view of it, as PyTorch's own sum gives, and no call of the library.
+REPEATED = {"sum_rows": "dx"}
 # Outputs that backward reads for their own gradient alone, or can do without: computed where they are asked for.
 ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy", "logits"}, "moe_router": {"counts"},
               "fused_moe": {"pre"}}
