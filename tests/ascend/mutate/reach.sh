@@ -27,4 +27,7 @@ for setting in TIGON_SOC=910B1 TIGON_SOC=910B4 ASCEND_UB_CAPACITY_BITS=786432; d
     echo "$setting: $(env $setting "$tigon" check --strict $operators 2>&1 | tail -1)"
 done
 echo "a quarter: $(ASCEND_UB_CAPACITY_BITS=393216 "$tigon" check --strict embedding rms_norm fused_add_rms_norm softmax cross_entropy layer_norm poly_norm group_norm selective_log_softmax grpo_loss softmax_jsd sum_rows sum_squares sparsemax 2>&1 | tail -1)"
+# Indices are looked at in a card's memory alone.
+card=$(dirname "$tigon")/tests/ascend
+env -u TIGON_DEVICE LD_LIBRARY_PATH="$card" STAND_IN_MODEL="$folder/model" STAND_IN_RECORD="$folder/record" "$card/ascend_indices"
 python3 "$here/reach.py" "$folder"
