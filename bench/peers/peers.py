@@ -10,12 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-import attention  # noqa: F401
-import experts  # noqa: F401
-import losses  # noqa: F401
-import positions  # noqa: F401
-import products  # noqa: F401
-import rows  # noqa: F401
+import operators  # noqa: F401
 from names import ALLOCATORS, MODES
 from problem import OPERATORS
 from report import Results, markdown, read_lines, wrong

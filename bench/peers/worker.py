@@ -16,12 +16,7 @@ from collections.abc import Callable
 import tigon
 import torch
 
-import attention  # noqa: F401  each enters its operators into the table
-import experts  # noqa: F401
-import losses  # noqa: F401
-import positions  # noqa: F401
-import products  # noqa: F401
-import rows  # noqa: F401
+import operators  # noqa: F401
 from clocks import CLOCKS
 from measure import (TOLERANCE, Contestant, compiled, contestants, error, extra_memory, interleave, step_contestants,
                      truth)

@@ -48,7 +48,7 @@ expect "$work/error" "argument --ops: found 'softmux', expected one of "
 PYTHONPATH=$build/python "$python" -B - "$peers" <<'END'
 import sys
 sys.path.insert(0, sys.argv[1])
-import torch, attention, losses, positions, products, rivals, rows
+import operators, torch, rivals, rows
 from unittest.mock import MagicMock
 from measure import TOLERANCE, error, prepare
 from problem import OPERATORS
