@@ -40,13 +40,16 @@ def with_liger(model):
     return model
 
 
-def with_tigon(model):
+def with_tigon(model, linear=False):
     import tigon.transformers
 
-    return tigon.transformers.apply_to(model, attention=True, linear=True)
+    return tigon.transformers.apply_to(model, linear=linear)
 
 
-VARIANTS = {"eager": lambda model: model, "compile": torch.compile, "liger": with_liger, "tigon": with_tigon}
+VARIANTS = {
+    "eager": lambda model: model, "compile": torch.compile, "liger": with_liger, "apply_to": with_tigon,
+    "tigon": lambda model: with_tigon(model, linear=True),
+}
 
 
 class Host:
