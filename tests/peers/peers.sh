@@ -88,3 +88,13 @@ $loss tigon: "[0-9]*" ms"*) ;;
         ;;
     esac
 done
+
+# Experts by themselves: a time of each direction.
+mixture=$(PYTHONPATH=$build/python "$python" -B "$peers/mixture.py" --sizes 8,16,8,4,2 --rounds 1)
+case $mixture in
+"8,16,8,4,2 tigon: forward "[0-9]*" backward "[0-9]*" full "[0-9]*) ;;
+*)
+    echo "mixture.py: no times: $mixture" >&2
+    exit 1
+    ;;
+esac
