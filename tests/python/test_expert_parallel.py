@@ -12,7 +12,7 @@ HIDDEN, INNER, EXPERTS, USED = 24, 20, 7, 3
 NAMES = ("x", "gate_up", "down", "weights", "gate_up_bias", "down_bias")
 
 
-def tensors(world, dtype, transposed, seed=5):
+def tensors(world, dtype, transposed, seed=5, factors=torch.float32):
     """Of all tokens: of process r TOKENS[r], of these some without an expert."""
     generator = torch.Generator().manual_seed(seed)
     rows = sum(tokens(world))
@@ -20,7 +20,7 @@ def tensors(world, dtype, transposed, seed=5):
               "gate_up_bias": (EXPERTS, 2 * INNER), "down_bias": (EXPERTS, HIDDEN), "dy": (rows, HIDDEN)}
     given = {name: 0.5 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
     given = {name: (t.transpose(1, 2).contiguous() if transposed and name in ("gate_up", "down") else t).to(dtype) for name, t in given.items()}
-    given["weights"] = given["weights"].float()
+    given.update({name: given[name].to(factors) for name in ("weights", "gate_up_bias", "down_bias")})
     index = torch.randint(EXPERTS + 1, (rows, USED), generator=generator)
     index[:4] = 2  # an expert may be named twice, and one that nobody names is nobody's
     index[index == 4] = 5
@@ -37,8 +37,8 @@ def results(moe, given, index, names, **options):
     return y.detach(), dict(zip(names, torch.autograd.grad(y, [given[n] for n in names], given["dy"])))
 
 
-def compare(rank, world, dtype, names=NAMES, **options):
-    given, index = tensors(world, dtype, options.get("transposed"))
+def compare(rank, world, dtype, names=NAMES, factors=torch.float32, **options):
+    given, index = tensors(world, dtype, options.get("transposed"), factors=factors)
     y, gradients = results(tt.fused_moe, given, index, names, **options)
     experts = [EXPERTS * (r + 1) // world - EXPERTS * r // world for r in range(world)]
     rows, own = (slice(sum(n[:rank]), sum(n[:rank + 1])) for n in (tokens(world), experts))
@@ -76,6 +76,7 @@ def process(rank, world, folder):
             compare(rank, world, dtype, transposed=True, interleaved=True, limit=1.0, alpha=1.5, up_offset=1.0)
             compare(rank, world, dtype, scale_input=True, activation="geglu")
             compare(rank, world, dtype, recompute=True)
+        compare(rank, world, torch.bfloat16, factors=torch.bfloat16)
         compare(rank, world, torch.float32, names=("gate_up", "weights"))
         compare(rank, world, torch.float32, names=("x",))
         module(rank, world)
