@@ -221,14 +221,20 @@ def fused_linear_cross_entropy(make: Make, BT: int, H: int, V: int) -> Problem:
 
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=768, V=16000), large=dict(BT=2048, H=1024, V=32000),
           memory_bound=False, note=LINEAR)
-def fused_linear_logp(make: Make, BT: int, H: int, V: int) -> Problem:
+def fused_linear_logp(make: Make, BT: int, H: int, V: int, kept: bool = False) -> Problem:
     x, w, target = make.normal(BT, H), make.normal(V, H, scale=2 / H**0.5), make.labels(V, BT)
     logp, lse, dx, dweight = make.f32(BT), make.f32(BT), make.empty(BT, H), make.f32(V, H)
     dlogp = make.normal(BT, dtype=torch.float32)
-    shared = dict(x=x, weight=w, target=target, lse=lse)
+    shared = dict(x=x, weight=w, target=target, lse=lse) | (dict(logits=make.f32(BT, V)) if kept else {})
     return Problem(
         lambda x, w, target: read_logits(x @ w.T, target)[0], [x, w, target], outputs=[logp], grads=[dx, dweight, None],
         upstream=[dlogp], **pair("fused_linear_logp", shared | dict(logp=logp), shared | dict(dlogp=dlogp, dx=dx, dweight=dweight)))
+
+
+@operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=768, V=16000), large=dict(BT=2048, H=1024, V=32000),
+          memory_bound=False, note="Tigon keeps the logits as PyTorch does, in f32; its dweight is f32")
+def fused_linear_logp_kept(make: Make, BT: int, H: int, V: int) -> Problem:
+    return fused_linear_logp(make, BT, H, V, kept=True)
 
 
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=512, V=16000), large=dict(BT=1024, H=1024, V=32000),

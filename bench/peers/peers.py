@@ -43,6 +43,8 @@ def options() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=chosen(known), default=known, metavar="A,B", help=f"default: {','.join(known)}")
     parser.add_argument("--dtypes", type=chosen(["f32", "bf16"]), metavar="A,B", help="default: f32,bf16; on a GPU bf16")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="of each on the CPU; default: 2")
+    parser.add_argument("--clock", choices=["wall", "process"], default="wall",
+                        help="process: the process's own time, with --threads 1, on a machine where others work")
     parser.add_argument("--resume", action="store_true", help="keep what --out has, and measure only operators that it lacks")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that all works, not how fast it is")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="folder of the package python/tigon and of tigon; default: build")
@@ -51,6 +53,8 @@ def options() -> argparse.Namespace:
     chosen_options.dtypes = chosen_options.dtypes or DEVICES[chosen_options.device]["dtypes"]
     chosen_options.ops = [name for name in chosen_options.ops if OPERATORS[name].sizes[chosen_options.device]]
     chosen_options.out = chosen_options.out or chosen_options.build / "peers"
+    if chosen_options.clock == "process" and (chosen_options.device != "cpu" or chosen_options.threads != 1):
+        parser.error("--clock process: the time of one thread of the CPU; expected --threads 1")
     if not (chosen_options.build / "python" / "tigon").exists():
         parser.error(f"--build: found no python/tigon in {chosen_options.build}")
     return chosen_options
@@ -82,7 +86,7 @@ def start(allocator: str, args: argparse.Namespace, ops: list[str], compile_only
     # The default allocator is there to show what it costs: a forward and backward tell.
     whole = "full" in args.modes and allocator == "default" and not compile_only
     request = dict(device=args.device, allocator=allocator, build=str(args.build.resolve()), ops=ops, sizes=args.sizes,
-                   dtypes=args.dtypes, threads=args.threads, modes=["full"] if whole else args.modes, quick=args.quick, compile_only=compile_only)
+                   dtypes=args.dtypes, threads=args.threads, clock=args.clock, modes=["full"] if whole else args.modes, quick=args.quick, compile_only=compile_only)
     return subprocess.Popen([sys.executable, HERE / "worker.py", json.dumps(request)], env=environment(allocator, args),
                             text=True, stdout=subprocess.DEVNULL if compile_only else subprocess.PIPE)
 

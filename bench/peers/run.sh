@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tigon beside PyTorch 2.13, eager and compiled, and oneDNN's own primitives: a page of ratios and a chart, from a file of measurements.
 #   sh bench/peers/run.sh [--ops A,B] [--sizes small,medium,large] [--dtypes f32,bf16] [--modes forward,backward,full]
-#                         [--threads N] [--quick] [--out DIR]
+#                         [--threads N] [--clock wall,process] [--quick] [--out DIR]
 # Builds Tigon into build/, and installs PyTorch into build/peers/venv unless TIGON_PEERS_PYTHON names a Python that has it.
 set -eu
 cd "$(dirname "$0")/../.."

@@ -17,7 +17,7 @@ import tigon
 import torch
 
 import operators  # noqa: F401
-from clocks import CLOCKS
+from clocks import CLOCKS, PROCESS
 from measure import (TOLERANCE, Contestant, compiled, contestants, error, extra_memory, interleave, step_contestants,
                      truth)
 from onednn import OneDNN
@@ -143,7 +143,7 @@ def main() -> None:
     begin, before = time.monotonic(), seconds_of_others()
     torch.set_num_threads(request["threads"])
     others = Rivals() if device == "cuda" else OneDNN(os.path.join(request["build"], "libpeers_onednn.so"))
-    clock = None if request["compile_only"] else CLOCKS[device]()
+    clock = None if request["compile_only"] else (PROCESS if request["clock"] == "process" else CLOCKS[device])()
 
     def emit_settings() -> None:
         emit(**settings(device), torch=torch.__version__, tigon=f"Tigon {tigon.__version__}, level {tigon.cpu_level()}", missing=others.missing,
