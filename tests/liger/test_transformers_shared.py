@@ -21,7 +21,12 @@ def agree(model, plain, given):
 def widths(monkeypatch):
     """Of each call, the numbers of columns of the products that are computed at once."""
     calls, own = [], _forwards.Projections.apply
-    monkeypatch.setattr(_forwards.Projections, "apply", lambda product, norm, x, *weights: calls.append(sum(w is not None for w in weights)) or own(product, norm, x, *weights))
+
+    def apply(product, norm, x, *weights):
+        calls.append(sum(w is not None for w in weights))
+        return own(product, norm, x, *weights)
+
+    monkeypatch.setattr(_forwards.Projections, "apply", apply)
     return calls
 
 
@@ -76,9 +81,12 @@ def test_another_input(widths):
     """What attention is called with need not be what it was handed."""
     plain = tiny.make("llama")
     model = tigon.transformers.apply_to(copy.deepcopy(plain), linear=True)
+
+    def twice(module, args, kwargs):
+        return args, {**kwargs, "hidden_states": 2 * kwargs["hidden_states"]}
+
     for m in (plain, model):
-        attention = m.model.layers[0].self_attn
-        attention.register_forward_pre_hook(lambda module, args, kwargs: (args, {**kwargs, "hidden_states": 2 * kwargs["hidden_states"]}), with_kwargs=True)
+        m.model.layers[0].self_attn.register_forward_pre_hook(twice, with_kwargs=True)
     agree(model, plain, tiny.batch(plain))
 
 
