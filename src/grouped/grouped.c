@@ -1,16 +1,7 @@
-/* src/grouped/grouped.c - the products of grouped_cpu.h: registers, tasks. Compiled once per
+/* src/grouped/grouped.c - the products of grouped_cpu.h: tasks. Compiled once per
  * level. */
 #include "grouped_few.h"
-#include "grouped_multiply.h"
-
-/* ---- tasks ---- */
-
-typedef struct job {
-    const grouped_product *p;
-    int64_t *first; /* task of each group, and behind the last */
-    int64_t cols;   /* most of a task, from each place */
-    word *memory;
-} job;
+#include "grouped_steps.h"
 
 static int64_t rows_of(const grouped_product *p, int64_t group)
 {
@@ -20,12 +11,6 @@ static int64_t rows_of(const grouped_product *p, int64_t group)
 static int64_t terms_of(const grouped_product *p, int64_t group)
 {
     return p->by_group ? p->offset[group + 1] - p->offset[group] : p->terms;
-}
-
-/* Whether matrices' panels are on the left. */
-static int is_turned(const grouped_product *p)
-{
-    return !p->by_group && !p->terms_are_rows;
 }
 
 static int64_t most_rows(const grouped_product *p)
@@ -56,112 +41,6 @@ static void multiply_step_of_few(const job *j, const grouped_block *b, int64_t t
     }
 }
 
-/* Some terms of a block. */
-typedef struct step {
-    int64_t term0, terms, words;
-    int64_t right_term; /* of the factor on the right */
-    int add;            /* to sums that are there */
-    word *whole, *panel;
-    float *sums;
-} step;
-
-/* The matrix of a block's group, or what takes its place. */
-static grouped_factor matrix_of(const grouped_product *p, int64_t group)
-{
-    grouped_factor f = p->right;
-    if (!p->by_group)
-        f.data += group * p->right_rows * f.stride * el_size(f.type);
-    return f;
-}
-
-/* A panel of the matrix, whose lanes are rows: where it lies, if a matrix unit can load all of it
- * from there. */
-static left_panel left_of_matrix(const grouped_factor *f, int64_t lane, int64_t lanes,
-                                 const step *s)
-{
-    if (TILES && lanes == LEFT_LANES && s->terms % (VL * PER_WORD) == 0)
-        return (left_panel){(const word *)grouped_row_at(f, lane, s->term0),
-                            f->stride * el_size(f->type), 1};
-    pack_left(0, f, lane, lanes, s->term0, s->terms, s->panel);
-    return (left_panel){s->panel, LANE * sizeof(word), 1};
-}
-
-/* The matrix's lanes are rows: its panels, on the left, lie in memory as they are multiplied. Rows
- * of the block, on the right, are packed whole, and sums come out transposed. */
-static void multiply_turned(const job *j, const grouped_block *b, const step *s)
-{
-    const grouped_product *p = j->p;
-    const grouped_factor f = matrix_of(p, b->group);
-    const int64_t right = round_up(s->words, VL) * NR;
-    const int64_t size = el_size(f.type), stride = f.stride * size;
-    const int64_t times = (b->rows + NR - 1) / NR * ((s->words + STRETCH - 1) / STRETCH);
-    turned_sums t[2] = {0};
-    int now = 0;
-    for (int64_t i = 0; i < b->rows; i += NR)
-        pack_right(0, &p->left, b->row + i, grouped_least(b->rows - i, NR), s->term0, s->terms,
-                   s->whole + i / NR * right);
-    for (int place = 0; place < (p->second ? 2 : 1); place++)
-        for (int64_t k = 0; k < b->cols; k += LEFT_LANES) {
-            const int64_t lane = b->col + k + place * p->second;
-            const int64_t lanes = grouped_least(b->cols - k, LEFT_LANES);
-            const left_panel left = left_of_matrix(&f, lane, lanes, s);
-            const char *const next = grouped_row_at(&f, lane + LEFT_LANES, s->term0);
-            meanwhile m = {next_lines_of(next, stride, LEFT_LANES, s->terms * size, times), NULL};
-            float *to = s->sums + place * round_up(j->cols, NR) + k;
-            for (int64_t i = 0; i < b->rows; i += NR) {
-                const int64_t rows = grouped_least(b->rows - i, NR);
-                turned_sums *const sums = &t[now];
-                m.before = &t[!now];
-                multiply(lanes, rows, left, s->whole + i / NR * right, s->words,
-                         (sums_place){sums->row[0], NR, 0}, &m);
-                turn_squares(m.before);
-                sums->columns = b->cols - k;
-                sums->others = rows;
-                sums->to = (sums_place){to + i * b->stride, b->stride, s->add};
-                sums->i = sums->k = 0;
-                now = !now;
-            }
-        }
-    turn_squares(&t[!now]);
-}
-
-/* Terms are rows of the factor on the right, whose panels are packed one after the other. The one
- * on the left is packed whole. */
-static void multiply_straight(const job *j, const grouped_block *b, const step *s)
-{
-    const grouped_product *p = j->p;
-    const grouped_factor f = matrix_of(p, b->group);
-    const int by_lanes = TILES || !p->by_group;
-    const int64_t lanes = even_part(b->rows, LEFT_LANES, TILES ? LEFT_LANES : 2);
-    const int64_t left_words = by_lanes ? lanes * LANE : round_up(s->words, VL) * MR + VL;
-    const int64_t size = el_size(f.type), last = (b->cols - 1) / NR * NR;
-    const int64_t times = (b->rows + lanes - 1) / lanes * ((s->words + STRETCH - 1) / STRETCH);
-    for (int64_t i = 0; i < b->rows; i += lanes) {
-        const int64_t count = grouped_least(b->rows - i, lanes);
-        word *to = s->whole + i / lanes * left_words;
-        if (by_lanes)
-            pack_left(p->by_group, &p->left, b->row + i, count, s->right_term, s->terms, to);
-        else
-            pack_left_words(1, &p->left, b->row + i, b->rows - i, s->right_term, s->terms, to);
-    }
-    for (int place = 0; place < (p->second ? 2 : 1); place++)
-        for (int64_t k = 0; k < b->cols; k += NR) {
-            const int64_t lane = b->col + k + place * p->second;
-            pack_right(1, &f, lane, grouped_least(b->cols - k, NR), s->right_term, s->terms,
-                       s->panel);
-            meanwhile m = {{0}, NULL};
-            if (!p->by_group && k < last)
-                m.next = next_lines_of(grouped_row_at(&f, s->right_term, lane + NR),
-                                       f.stride * size, s->terms, NR * size, times);
-            float *to = s->sums + place * round_up(j->cols, NR) + k;
-            for (int64_t i = 0; i < b->rows; i += lanes)
-                multiply(
-                    grouped_least(b->rows - i, lanes), NR,
-                    (left_panel){s->whole + i / lanes * left_words, LANE * sizeof(word), by_lanes},
-                    s->panel, s->words, (sums_place){to + i * b->stride, b->stride, s->add}, &m);
-        }
-}
-
 static void multiply_step(const job *j, const grouped_block *b, const step *s)
 {
     const grouped_product *p = j->p;
@@ -190,7 +69,8 @@ static void compute_few(const job *j, const grouped_block *b, float *sums)
 static void compute_task(const job *j, grouped_block *b, word *memory)
 {
     const grouped_product *p = j->p;
-    const int64_t terms = terms_of(p, b->group), most = WORDS * PER_WORD;
+    const int64_t terms = terms_of(p, b->group);
+    const int64_t most = p->by_group || is_turned(p) ? WORDS * PER_WORD : TERMS;
     float *sums = (float *)(memory + WHOLE + PANEL);
     b->sums = sums;
     b->second = sums + round_up(j->cols, NR);

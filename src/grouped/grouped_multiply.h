@@ -5,6 +5,44 @@
 
 #include "grouped_panels.h"
 
+/* ---- memory that is read soon ---- */
+
+/* Lines of a rectangle, asked for some at a time while panels are multiplied: `width` bytes of rows
+ * that are `stride` bytes apart. */
+typedef struct next_lines {
+    const char *row;
+    int64_t stride, width, at;
+    int64_t lines; /* at a time */
+    int64_t left;  /* in all */
+} next_lines;
+
+static inline next_lines next_lines_of(const char *row, int64_t stride, int64_t rows, int64_t width,
+                                       int64_t times)
+{
+    const int64_t all = rows * ((width + LINE - 1) / LINE);
+    return (next_lines){.row = row,
+                        .stride = stride,
+                        .width = width,
+                        .lines = times > 0 ? (all + times - 1) / times : 0,
+                        .left = all};
+}
+
+SIMD_INLINE void ask_for_some(next_lines *n)
+{
+    const int64_t count = n->lines < n->left ? n->lines : n->left;
+    n->left -= count;
+    for (int64_t i = 0; i < count; i++) {
+        __builtin_prefetch(n->row + n->at, 0, 2);
+        n->at += LINE;
+        if (n->at >= n->width) {
+            n->at = 0;
+            n->row += n->stride;
+        }
+    }
+}
+
+/* ---- panels and sums ---- */
+
 /* A panel on the left: lanes are LANE words apart (by_lanes), or, for matrix units, `stride` bytes;
  * or it is stored word by word. */
 typedef struct left_panel {

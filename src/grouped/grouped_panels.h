@@ -11,6 +11,10 @@ enum {
     PER_WORD = 1 + GROUPED_PAIRS,
     LEFT_LANES = TILES ? 2 * VL : MR, /* of a panel on the left; NR of one on the right */
     WORDS = 512,                      /* of terms that are packed at once */
+    /* Terms of a matrix's rows, which are read a line at a time: these lines may all lie in a few
+     * sets of the caches; and panels that are packed one after the other, of neighbours. */
+    TERMS = GROUPED_PAIRS ? 256 : WORDS,
+    GROUP = GROUPED_PAIRS ? 4 : 1,
     LANE = WORDS + VL, /* words from a lane to the next: not a power of two, for the caches */
     /* Of a task, with COLS and WORDS: what it has of memory stays in L2, which is larger beside a
      * matrix unit. */
@@ -26,7 +30,7 @@ enum {
     FEW_WORDS = 4,
     LINE = 64,    /* bytes of a line of the caches */
     STRETCH = 16, /* words that are multiplied between requests for memory */
-    /* memory of a worker, in words: of the factor that is packed whole, of a panel of the other
+    /* memory of a worker, in words: of the factor that is packed whole, of panels of the other
      * one, and of the sums */
     WHOLE = ROWS * LANE + FEW_WORDS * MR + NR * VL,
     PANEL = WORDS * NR > LEFT_LANES *LANE ? WORDS *NR : LEFT_LANES *LANE,
@@ -134,12 +138,41 @@ SIMD_INLINE void pack_lanes(el e, const grouped_factor *f, int64_t lane0, int64_
     }
 }
 
+#if defined(SIMD_BF16_DOT) && VL == 16
+typedef uint16_t vh_row __attribute__((vector_size(2 * NR), aligned(2), may_alias));
+
+#define PAIR(i) (i), NR + (i)
+#define PAIRS_FROM(i)                                                                      \
+    PAIR(i), PAIR(i + 1), PAIR(i + 2), PAIR(i + 3), PAIR(i + 4), PAIR(i + 5), PAIR(i + 6), \
+        PAIR(i + 7), PAIR(i + 8), PAIR(i + 9), PAIR(i + 10), PAIR(i + 11), PAIR(i + 12),   \
+        PAIR(i + 13), PAIR(i + 14), PAIR(i + 15)
+
+/* Pairs of NR lanes of two rows, which are there: half as many instructions. */
+SIMD_INLINE void pack_pairs(const char *first, const char *second, word *out)
+{
+    const vh_row a = *(const vh_row *)first, b = *(const vh_row *)second;
+    *(vi_mem *)out = (vi)__builtin_shufflevector(a, b, PAIRS_FROM(0));
+    *(vi_mem *)(out + VL) = (vi)__builtin_shufflevector(a, b, PAIRS_FROM(16));
+}
+#undef PAIR
+#undef PAIRS_FROM
+#else
+SIMD_INLINE void pack_pairs(const char *first, const char *second, word *out)
+{
+    (void)first, (void)second, (void)out;
+}
+#endif
+
 /* Terms are rows: lanes lie side by side. */
 SIMD_INLINE void pack_terms(el e, const grouped_factor *f, int64_t lane0, int64_t lanes,
                             int64_t term0, int64_t terms, int width, word *out)
 {
     for (int64_t p = 0; p < terms; p += PER_WORD, out += width) {
         const term_rows t = term_rows_at(f, term0 + p, term0 + terms, lane0);
+        if (GROUPED_PAIRS && VL == 16 && width == NR && lanes >= NR && t.second) {
+            pack_pairs(t.first, t.second, out);
+            continue;
+        }
         for (int w = 0; w < width; w += VL)
             *(vi_mem *)(out + w) = words_of_lanes(e, t, w, lanes - w < 0 ? 0 : lanes - w);
     }
@@ -240,42 +273,6 @@ static inline void pack_left(int terms_are_rows, const grouped_factor *f, int64_
         pack_by_lanes(EL_BF16, terms_are_rows, f, lane0, lanes, term0, terms, out);
     else
         EL_SPECIALIZE(f->type, pack_by_lanes, terms_are_rows, f, lane0, lanes, term0, terms, out);
-}
-
-/* ---- memory that is read soon ---- */
-
-/* Lines of a rectangle, asked for some at a time while panels are multiplied: `width` bytes of rows
- * that are `stride` bytes apart. */
-typedef struct next_lines {
-    const char *row;
-    int64_t stride, width, at;
-    int64_t lines; /* at a time */
-    int64_t left;  /* in all */
-} next_lines;
-
-static inline next_lines next_lines_of(const char *row, int64_t stride, int64_t rows, int64_t width,
-                                       int64_t times)
-{
-    const int64_t all = rows * ((width + LINE - 1) / LINE);
-    return (next_lines){.row = row,
-                        .stride = stride,
-                        .width = width,
-                        .lines = times > 0 ? (all + times - 1) / times : 0,
-                        .left = all};
-}
-
-SIMD_INLINE void ask_for_some(next_lines *n)
-{
-    const int64_t count = n->lines < n->left ? n->lines : n->left;
-    n->left -= count;
-    for (int64_t i = 0; i < count; i++) {
-        __builtin_prefetch(n->row + n->at, 0, 2);
-        n->at += LINE;
-        if (n->at >= n->width) {
-            n->at = 0;
-            n->row += n->stride;
-        }
-    }
 }
 
 SIMD_INLINE vf multiply_add(vf sum, word left, vf right)

@@ -1,0 +1,163 @@
+/* src/grouped/grouped_steps.h - some terms of a task: factors are packed and multiplied. A part of
+ * grouped.c. */
+#ifndef TG_GROUPED_STEPS_H
+#define TG_GROUPED_STEPS_H
+
+#include "grouped_multiply.h"
+
+typedef struct job {
+    const grouped_product *p;
+    int64_t *first; /* task of each group, and behind the last */
+    int64_t cols;   /* most of a task, from each place */
+    word *memory;
+} job;
+
+/* Whether matrices' panels are on the left. */
+static inline int is_turned(const grouped_product *p)
+{
+    return !p->by_group && !p->terms_are_rows;
+}
+
+/* Some terms of a block. */
+typedef struct step {
+    int64_t term0, terms, words;
+    int64_t right_term; /* of the factor on the right */
+    int add;            /* to sums that are there */
+    word *whole, *panel;
+    float *sums;
+} step;
+
+/* The matrix of a block's group, or what takes its place. */
+static inline grouped_factor matrix_of(const grouped_product *p, int64_t group)
+{
+    grouped_factor f = p->right;
+    if (!p->by_group)
+        f.data += group * p->right_rows * f.stride * el_size(f.type);
+    return f;
+}
+
+/* A panel of the matrix, whose lanes are rows: where it lies, if a matrix unit can load all of it
+ * from there. */
+static inline left_panel left_of_matrix(const grouped_factor *f, int64_t lane, int64_t lanes,
+                                        const step *s)
+{
+    if (TILES && lanes == LEFT_LANES && s->terms % (VL * PER_WORD) == 0)
+        return (left_panel){(const word *)grouped_row_at(f, lane, s->term0),
+                            f->stride * el_size(f->type), 1};
+    pack_left(0, f, lane, lanes, s->term0, s->terms, s->panel);
+    return (left_panel){s->panel, LANE * sizeof(word), 1};
+}
+
+/* The matrix's lanes are rows: its panels, on the left, lie in memory as they are multiplied. Rows
+ * of the block, on the right, are packed whole, and sums come out transposed. */
+static inline void multiply_turned(const job *j, const grouped_block *b, const step *s)
+{
+    const grouped_product *p = j->p;
+    const grouped_factor f = matrix_of(p, b->group);
+    const int64_t right = round_up(s->words, VL) * NR;
+    const int64_t size = el_size(f.type), stride = f.stride * size;
+    const int64_t times = (b->rows + NR - 1) / NR * ((s->words + STRETCH - 1) / STRETCH);
+    turned_sums t[2] = {0};
+    int now = 0;
+    for (int64_t i = 0; i < b->rows; i += NR)
+        pack_right(0, &p->left, b->row + i, grouped_least(b->rows - i, NR), s->term0, s->terms,
+                   s->whole + i / NR * right);
+    for (int place = 0; place < (p->second ? 2 : 1); place++)
+        for (int64_t k = 0; k < b->cols; k += LEFT_LANES) {
+            const int64_t lane = b->col + k + place * p->second;
+            const int64_t lanes = grouped_least(b->cols - k, LEFT_LANES);
+            const left_panel left = left_of_matrix(&f, lane, lanes, s);
+            const char *const next = grouped_row_at(&f, lane + LEFT_LANES, s->term0);
+            meanwhile m = {next_lines_of(next, stride, LEFT_LANES, s->terms * size, times), NULL};
+            float *to = s->sums + place * round_up(j->cols, NR) + k;
+            for (int64_t i = 0; i < b->rows; i += NR) {
+                const int64_t rows = grouped_least(b->rows - i, NR);
+                turned_sums *const sums = &t[now];
+                m.before = &t[!now];
+                multiply(lanes, rows, left, s->whole + i / NR * right, s->words,
+                         (sums_place){sums->row[0], NR, 0}, &m);
+                turn_squares(m.before);
+                sums->columns = b->cols - k;
+                sums->others = rows;
+                sums->to = (sums_place){to + i * b->stride, b->stride, s->add};
+                sums->i = sums->k = 0;
+                now = !now;
+            }
+        }
+    turn_squares(&t[!now]);
+}
+
+/* What is read behind columns k of a task, of the matrix's rows of terms: the next columns, or the
+ * first ones of the terms behind. */
+static inline next_lines lines_behind(const grouped_product *p, const grouped_factor *f,
+                                      const grouped_block *b, const step *s, int place, int64_t k,
+                                      int64_t times)
+{
+    const int64_t size = el_size(f->type), lane0 = b->col + place * p->second;
+    int64_t lane = lane0 + k + GROUP * NR, term = s->term0;
+    if (k + GROUP * NR >= b->cols) {
+        lane = p->second && place == 0 ? b->col + p->second : b->col;
+        term = p->second && place == 0 ? term : term + s->terms;
+    }
+    const int64_t terms = grouped_least(p->terms - term, s->terms);
+    const int64_t lanes = grouped_least(GROUP * NR, lane0 + b->cols - lane);
+    if (p->by_group || terms <= 0)
+        return (next_lines){0};
+    return next_lines_of(grouped_row_at(f, term, lane), f->stride * size, terms,
+                         (lanes < NR ? NR : lanes) * size, times);
+}
+
+/* Rows of a block, which are packed whole. */
+typedef struct packed_rows {
+    const word *words;
+    int64_t lanes, panel; /* of a panel; words from one to the next */
+    int by_lanes;
+} packed_rows;
+
+static inline packed_rows pack_rows(const grouped_product *p, const grouped_block *b, const step *s)
+{
+    const int by_lanes = TILES || !p->by_group;
+    const int64_t lanes = even_part(b->rows, LEFT_LANES, TILES ? LEFT_LANES : 2);
+    const int64_t panel = by_lanes ? lanes * LANE : round_up(s->words, VL) * MR + VL;
+    for (int64_t i = 0; i < b->rows; i += lanes) {
+        const int64_t count = grouped_least(b->rows - i, lanes);
+        word *to = s->whole + i / lanes * panel;
+        if (by_lanes)
+            pack_left(p->by_group, &p->left, b->row + i, count, s->right_term, s->terms, to);
+        else
+            pack_left_words(1, &p->left, b->row + i, b->rows - i, s->right_term, s->terms, to);
+    }
+    return (packed_rows){s->whole, lanes, panel, by_lanes};
+}
+
+/* Terms are rows of the factor on the right, of which some panels, which lie side by side, are
+ * packed and then multiplied. */
+static inline void multiply_straight(const job *j, const grouped_block *b, const step *s)
+{
+    const grouped_product *p = j->p;
+    const grouped_factor f = matrix_of(p, b->group);
+    const packed_rows rows = pack_rows(p, b, s);
+    const int64_t panel = round_up(s->words, VL) * NR, group = p->by_group ? NR : GROUP * NR;
+    const int64_t parts = (b->rows + rows.lanes - 1) / rows.lanes;
+    for (int place = 0; place < (p->second ? 2 : 1); place++)
+        for (int64_t k = 0; k < b->cols; k += group) {
+            const int64_t end = grouped_least(k + group, b->cols);
+            const int64_t lane0 = b->col + place * p->second;
+            const int64_t times =
+                (end - k + NR - 1) / NR * parts * ((s->words + STRETCH - 1) / STRETCH);
+            for (int64_t c = k; c < end; c += NR)
+                pack_right(1, &f, lane0 + c, grouped_least(b->cols - c, NR), s->right_term,
+                           s->terms, s->panel + (c - k) / NR * panel);
+            meanwhile m = {lines_behind(p, &f, b, s, place, k, times), NULL};
+            float *to = s->sums + place * round_up(j->cols, NR);
+            for (int64_t c = k; c < end; c += NR)
+                for (int64_t i = 0; i < b->rows; i += rows.lanes)
+                    multiply(grouped_least(b->rows - i, rows.lanes), NR,
+                             (left_panel){rows.words + i / rows.lanes * rows.panel,
+                                          LANE * sizeof(word), rows.by_lanes},
+                             s->panel + (c - k) / NR * panel, s->words,
+                             (sums_place){to + i * b->stride + c, b->stride, s->add}, &m);
+        }
+}
+
+#endif
