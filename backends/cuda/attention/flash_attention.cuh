@@ -50,6 +50,11 @@ static inline double flash_scale(double scale, int64_t d)
 
 constexpr float LN_2 = 0.693147180559945309f;
 
+__device__ __forceinline__ int lane_id()
+{
+    return threadIdx.x % 32;
+}
+
 /* What lies below 2^-126 is 0. */
 __device__ __forceinline__ float power_of_2(float x)
 {

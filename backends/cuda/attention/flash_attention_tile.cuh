@@ -71,11 +71,6 @@ __device__ __forceinline__ void load_tile(uint32_t tile, const char *from, int64
         }
 }
 
-__device__ __forceinline__ int lane_id()
-{
-    return threadIdx.x % 32;
-}
-
 __device__ __forceinline__ float4 shared_float4(uint32_t address)
 {
     float4 x;
