@@ -55,129 +55,6 @@ __global__ void __launch_bounds__(COEFFS_THREADS)
             a.res[token * c.streams * c.streams + l.place(e)] = x[e];
 }
 
-/* The same of two to four streams, 32 tokens a warp. */
-template <int S>
-__global__ void __launch_bounds__(WARP)
-    coeffs_of_threads_kernel(const __grid_constant__ forward_args a)
-{
-    constexpr int NUMBERS = S * (S + 2) + 1;
-    __shared__ warp_rows<NUMBERS> rows;
-    const int64_t first = (int64_t)blockIdx.x * WARP;
-    const int count = (int)min((int64_t)WARP, a.c.tokens - first);
-    float sum[NUMBERS] = {};
-    wait_for_the_kernel_before();
-#pragma unroll 2
-    for (int s = 0; s < a.splits; s++)
-        rows.template for_each<NUMBERS>(0, count, [&](int i, int e, float) {
-            sum[i] += a.parts[(s * a.c.tokens + first) * NUMBERS + e];
-        });
-    rows.template for_each<NUMBERS>(0, WARP, [&](int i, int, float &to) { to = sum[i]; });
-    __syncwarp();
-    finish_tokens<S>(a, rows, first, count);
-}
-
-/* ---- launching the products on tensor cores ---- */
-
-static bool suits_tensor_cores(const cuda_call &call, const tg_mhc_coeffs_forward_args *args,
-                               const coeffs_args &c)
-{
-    const tg_tensor *const tensors[] = {args->x};
-    return call.capability >= 80 && tg_type_of(args->x) != TG_F32 && !c.phi_f32 && c.n > 0 &&
-           are_whole(tensors, 1);
-}
-
-/* Tiles of 8 columns that a warp takes of phi: few enough for its registers. */
-static int tiles_of_warp(int columns)
-{
-    return columns <= 8 ? 1 : columns > 16 && columns <= 24 ? 3 : MOST_TILES;
-}
-
-static int tiles_of(int columns)
-{
-    const int of_warp = tiles_of_warp(columns);
-    return (int)ceil_div(columns, 8 * of_warp) * of_warp;
-}
-
-/* Chunks of phi in the order of tiles; 0: it is taken as it lies. */
-static int64_t packed_chunks(const coeffs_args &c, int tiles)
-{
-    if (c.columns % 8 == 0 && (uintptr_t)c.phi % 16 == 0)
-        return 0;
-    return ceil_div((int64_t)c.streams * c.n, STEP) * 2 * tiles * 32;
-}
-
-/* All splits of the same tokens are a cluster. */
-static void launch_in_clusters(size_t shared, const cuda_call &call, void (*kernel)(tensor_args),
-                               dim3 grid, const tensor_args &a)
-{
-    cudaLaunchConfig_t config = {};
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = cluster.val.clusterDim.y = 1;
-    cluster.val.clusterDim.z = grid.z;
-    config.gridDim = grid;
-    config.blockDim = dim3(TENSOR_THREADS);
-    config.dynamicSmemBytes = shared;
-    config.stream = call.stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    cudaLaunchKernelEx(&config, kernel, a);
-}
-
-template <class T, int TILES, bool AS_IT_LIES, int S>
-static void launch_tiles_as(const cuda_call &call, const tensor_args &a)
-{
-    const size_t shared = TENSOR_STAGES * sizeof(tensor_stage<TILES, AS_IT_LIES>);
-    const dim3 grid((unsigned)ceil_div(a.f.c.tokens, WARPS * TOKENS), (unsigned)(a.tiles / TILES),
-                    (unsigned)a.f.splits);
-    const auto kernel = tensor_products_kernel<T, TILES, AS_IT_LIES, S>;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (S > 0)
-        launch_in_clusters(shared, call, kernel, grid, a);
-    else if (AS_IT_LIES)
-        kernel<<<grid, TENSOR_THREADS, shared, call.stream>>>(a);
-    else
-        launch_behind_with(shared, call, kernel, grid, dim3(TENSOR_THREADS), a);
-}
-
-template <class T, int TILES>
-static void launch_tiles_of(const cuda_call &call, const tensor_args &a)
-{
-    if (a.packed)
-        launch_tiles_as<T, TILES, false, 0>(call, a);
-    else
-        launch_tiles_as<T, TILES, true, 0>(call, a);
-}
-
-/* Four streams, the usual number, on Hopper: products and coefficients in one kernel. */
-enum { USUAL_STREAMS = 4, USUAL_TILES = 3 };
-
-/* Returns true if the coefficients are made, too. */
-template <class T> static bool launch_tensor_of(const cuda_call &call, const tensor_args &a)
-{
-    const int of_warp = tiles_of_warp(a.f.c.columns);
-    if (call.capability >= 90 && a.f.c.streams == USUAL_STREAMS && !a.packed && a.f.splits <= 8) {
-        launch_tiles_as<T, USUAL_TILES, true, USUAL_STREAMS>(call, a);
-        return true;
-    }
-    if (a.packed)
-        pack_phi_kernel<T>
-            <<<(unsigned)ceil_div(packed_chunks(a.f.c, a.tiles), 256), 256, 0, call.stream>>>(a);
-    if (of_warp == 1)
-        launch_tiles_of<T, 1>(call, a);
-    else if (of_warp == 3)
-        launch_tiles_of<T, 3>(call, a);
-    else
-        launch_tiles_of<T, MOST_TILES>(call, a);
-    return false;
-}
-
-static bool launch_tensor(const cuda_call &call, const tg_tensor *x, const tensor_args &a)
-{
-    return tg_type_of(x) == TG_BF16 ? launch_tensor_of<bf16>(call, a)
-                                    : launch_tensor_of<f16>(call, a);
-}
-
 /* ---- the call ---- */
 
 /* `blocks` of a multiprocessor, in splits of a multiple of `step` columns of x. */
@@ -226,24 +103,15 @@ tg_status cuda_mhc_coeffs_forward(tg_ctx *ctx, const tg_mhc_coeffs_forward_args 
         return cuda_end(&call, TG_ENOMEM);
     a.parts = (float *)(memory + packed * (int64_t)sizeof(uint4));
     if (a.c.tokens > 0) {
-        bool finished = false;
         if (tensor)
-            finished = launch_tensor(call, args->x, {a, packed ? (uint4 *)memory : NULL, tiles});
+            launch_tensor(call, args->x, {a, packed ? (uint4 *)memory : NULL, tiles});
         else if (a.splits > 0)
             launch_plain(call, args->x, a);
         by_streams(a.c.streams, [&](auto size) {
             constexpr int P = decltype(size)::VALUE;
-            if (finished)
-                return;
-            if constexpr (OF_THREADS<P>) {
-                launch_behind(call, coeffs_of_threads_kernel<P>,
-                              dim3((unsigned)ceil_div(a.c.tokens, WARP)), dim3(WARP), a);
-            } else {
-                const int64_t lanes = a.c.tokens * matrix_lanes<P>::LANES;
-                launch_behind(call, coeffs_kernel<P>,
-                              dim3((unsigned)ceil_div(lanes, COEFFS_THREADS)), dim3(COEFFS_THREADS),
-                              a);
-            }
+            const int64_t lanes = a.c.tokens * matrix_lanes<P>::LANES;
+            launch_behind(call, coeffs_kernel<P>, dim3((unsigned)ceil_div(lanes, COEFFS_THREADS)),
+                          dim3(COEFFS_THREADS), a);
         });
     }
     return cuda_end(&call, TG_OK);

@@ -4,7 +4,7 @@
 #ifndef CUDA_MHC_COEFFS_TENSOR_CUH
 #define CUDA_MHC_COEFFS_TENSOR_CUH
 
-#include "mhc_coeffs_finish.cuh"
+#include "mhc_coeffs_products.cuh"
 #include "rows/fragments.cuh"
 
 /* A warp has TOKENS tokens, in fragments of 16, and takes STEP columns of x at a time, in halves of
@@ -178,37 +178,39 @@ template <class T, int TILES, bool AS_IT_LIES> struct tensor_sums {
         }
     }
 
-    /* to(token of the block, column) = a sum; behind the columns of phi are the squares. */
-    template <class TO> __device__ __forceinline__ void put(const forward_args &a, const TO &to)
+    __device__ __forceinline__ void put(const forward_args &a)
     {
         const int lane = (int)threadIdx.x % 32, columns = a.c.columns;
 #pragma unroll
         for (int m = 0; m < 2; m++)
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                const int token = (int)threadIdx.x / 32 * TOKENS + m * 16 + h * 8 + lane / 4;
+                const int64_t token = ((int64_t)blockIdx.x * WARPS + threadIdx.x / 32) * TOKENS +
+                                      m * 16 + h * 8 + lane / 4;
+                float *const to = a.parts + (blockIdx.z * a.c.tokens + token) * (columns + 1);
                 float square = squares[m][h];
                 square += __shfl_xor_sync(0xffffffffu, square, 1);
                 square += __shfl_xor_sync(0xffffffffu, square, 2);
+                if (token >= a.c.tokens)
+                    continue;
                 if (blockIdx.y == 0 && lane % 4 == 0)
-                    to(token, columns, square);
+                    to[columns] = square;
 #pragma unroll
                 for (int t = 0; t < TILES; t++)
 #pragma unroll
                     for (int w = 0; w < 2; w++) {
                         const int j = ((int)blockIdx.y * TILES + t) * 8 + lane % 4 * 2 + w;
                         if (j < columns)
-                            to(token, j, product[m][t][2 * h + w]);
+                            to[j] = product[m][t][2 * h + w];
                     }
             }
     }
 };
 
 /* Tokens blockIdx.x WARPS TOKENS..., TILES tiles of phi from blockIdx.y TILES on, split
- * blockIdx.z. S: of so many streams, whose splits are a cluster, the coefficients are made, too; 0:
- * the products are left in memory. The columns of a stage are asked for when all threads have done
- * with those that were in its place. */
-template <class T, int TILES, bool AS_IT_LIES, int S>
+ * blockIdx.z. The columns of a stage are asked for when all threads have done with those that were
+ * in its place. */
+template <class T, int TILES, bool AS_IT_LIES>
 __global__ void __launch_bounds__(TENSOR_THREADS, 2)
     tensor_products_kernel(const __grid_constant__ tensor_args a)
 {
@@ -243,21 +245,82 @@ __global__ void __launch_bounds__(TENSOR_THREADS, 2)
         sums.add(stages[slot]);
         slot = slot + 1 == TENSOR_STAGES ? 0 : slot + 1;
     }
-    const int64_t first = (int64_t)blockIdx.x * WARPS * TOKENS;
-    if constexpr (S == 0) {
-        sums.put(a.f, [&](int token, int j, float v) {
-            if (first + token < c.tokens)
-                a.f.parts[(blockIdx.z * c.tokens + first + token) * (c.columns + 1) + j] = v;
-        });
-    } else {
-        typedef warp_rows<S *(S + 2) + 1> rows[WARPS];
-        rows &parts = ((rows *)memory)[0], &all = ((rows *)memory)[1];
-        wait_for_copies();
-        __syncthreads();
-        sums.put(a.f,
-                 [&](int token, int j, float v) { parts[token / WARP].of[token % WARP][j] = v; });
-        finish_in_cluster<S>(a.f, parts, all, first);
-    }
+    sums.put(a.f);
+}
+
+/* ---- launching ---- */
+
+static bool suits_tensor_cores(const cuda_call &call, const tg_mhc_coeffs_forward_args *args,
+                               const coeffs_args &c)
+{
+    const tg_tensor *const tensors[] = {args->x};
+    return call.capability >= 80 && tg_type_of(args->x) != TG_F32 && !c.phi_f32 && c.n > 0 &&
+           are_whole(tensors, 1);
+}
+
+/* Tiles of 8 columns that a warp takes of phi: few enough for its registers. */
+static int tiles_of_warp(int columns)
+{
+    return columns <= 8 ? 1 : columns > 16 && columns <= 24 ? 3 : MOST_TILES;
+}
+
+static int tiles_of(int columns)
+{
+    const int of_warp = tiles_of_warp(columns);
+    return (int)ceil_div(columns, 8 * of_warp) * of_warp;
+}
+
+/* Chunks of phi in the order of tiles; 0: it is taken as it lies. */
+static int64_t packed_chunks(const coeffs_args &c, int tiles)
+{
+    if (c.columns % 8 == 0 && (uintptr_t)c.phi % 16 == 0)
+        return 0;
+    return ceil_div((int64_t)c.streams * c.n, STEP) * 2 * tiles * 32;
+}
+
+template <class T, int TILES, bool AS_IT_LIES>
+static void launch_tiles_as(const cuda_call &call, const tensor_args &a)
+{
+    const size_t shared = TENSOR_STAGES * sizeof(tensor_stage<TILES, AS_IT_LIES>);
+    const dim3 grid((unsigned)ceil_div(a.f.c.tokens, WARPS * TOKENS), (unsigned)(a.tiles / TILES),
+                    (unsigned)a.f.splits);
+    const auto kernel = tensor_products_kernel<T, TILES, AS_IT_LIES>;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    if (AS_IT_LIES)
+        kernel<<<grid, TENSOR_THREADS, shared, call.stream>>>(a);
+    else
+        launch_behind_with(shared, call, kernel, grid, dim3(TENSOR_THREADS), a);
+}
+
+template <class T, int TILES>
+static void launch_tiles_of(const cuda_call &call, const tensor_args &a)
+{
+    if (a.packed)
+        launch_tiles_as<T, TILES, false>(call, a);
+    else
+        launch_tiles_as<T, TILES, true>(call, a);
+}
+
+template <class T> static void launch_tensor_of(const cuda_call &call, const tensor_args &a)
+{
+    const int of_warp = tiles_of_warp(a.f.c.columns);
+    if (a.packed)
+        pack_phi_kernel<T>
+            <<<(unsigned)ceil_div(packed_chunks(a.f.c, a.tiles), 256), 256, 0, call.stream>>>(a);
+    if (of_warp == 1)
+        launch_tiles_of<T, 1>(call, a);
+    else if (of_warp == 3)
+        launch_tiles_of<T, 3>(call, a);
+    else
+        launch_tiles_of<T, MOST_TILES>(call, a);
+}
+
+static void launch_tensor(const cuda_call &call, const tg_tensor *x, const tensor_args &a)
+{
+    if (tg_type_of(x) == TG_BF16)
+        launch_tensor_of<bf16>(call, a);
+    else
+        launch_tensor_of<f16>(call, a);
 }
 
 #endif
