@@ -21,8 +21,12 @@ SIMD_INLINE void copy_bytes(int stream, char *y, const char *x, const char *next
     memcpy(y, x, (size_t)head);
     for (; head + COPY_LINE <= bytes; head += COPY_LINE) {
         v_prefetch(next + head);
-        for (int64_t i = 0; i < COPY_LINE / 4; i += VL)
-            v_stream(EL_F32, y + head, i, v_load(EL_F32, x + head, i));
+        for (int64_t i = 0; i < COPY_LINE / 4; i += VL) {
+            vf a;
+            memcpy(&a, x + head + 4 * i,
+                   sizeof a); /* rows of 16 bits may lie at any even address */
+            v_stream(EL_F32, y + head, i, a);
+        }
     }
     memcpy(y + head, x + head, (size_t)(bytes - head));
 }

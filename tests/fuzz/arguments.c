@@ -136,10 +136,12 @@ static void mutate_integers(pb_tensor *t)
         if (v->shape[i] < 1 || v->shape[i] > 1 << 20)
             return;
     void *first = (char *)v->data + v->byte_offset;
-    if (type == TG_I64)
-        *(int64_t *)first = odd_number(t->limit);
+    const int64_t i64 = odd_number(t->limit);
+    const int32_t i32 = (int32_t)i64;
+    if (type == TG_I64) /* the address may be odd, if a mutation has moved it */
+        memcpy(first, &i64, sizeof i64);
     else
-        *(int32_t *)first = (int32_t)odd_number(t->limit);
+        memcpy(first, &i32, sizeof i32);
 }
 
 /* ---- what may run: every tensor that is left lies within a buffer of the problem, and is not one
