@@ -108,7 +108,7 @@ tg_status cuda_mhc_coeffs_forward(tg_ctx *ctx, const tg_mhc_coeffs_forward_args 
         else if (a.splits > 0)
             launch_plain(call, args->x, a);
         by_streams(a.c.streams, [&](auto size) {
-            constexpr int P = decltype(size)::VALUE;
+            constexpr int P = LANES_SIDE<decltype(size)::VALUE>;
             const int64_t lanes = a.c.tokens * matrix_lanes<P>::LANES;
             launch_behind(call, coeffs_kernel<P>, dim3((unsigned)ceil_div(lanes, COEFFS_THREADS)),
                           dim3(COEFFS_THREADS), a);

@@ -29,6 +29,14 @@ __device__ __forceinline__ static float logit_of(const coeffs_args &a, int colum
     return alpha_of(a, column) * mix + __ldg(a.bias + column);
 }
 
+/* 1 / (sum + eps), to a rounding or two: a step rarely waits for anything else. Sums are of numbers
+ * up to 1, so that only without an eps they may be too small for that. */
+__device__ __forceinline__ static float per_sum(float sum, float eps)
+{
+    const float by = sum + eps, near = reciprocal(by);
+    return eps >= 0x1p-100f ? fmaf(near, fmaf(-by, near, 1), near) : 1 / by;
+}
+
 /* The lanes that a token's matrix belongs to, of which P, a power of two and at least the number of
  * streams, is the size: lane l has column l % P of rows l / P, l / P + LANES / P, ... What lies
  * outside of the streams is 0. */
@@ -105,14 +113,6 @@ template <int P> struct matrix_lanes {
         }
     }
 
-    /* 1 / (sum + eps), to a rounding or two: a step rarely waits for anything else. Sums are of
-     * numbers up to 1, so that only without an eps they may be too small for that. */
-    __device__ __forceinline__ float per(float sum) const
-    {
-        const float by = sum + eps, near = reciprocal(by);
-        return eps >= 0x1p-100f ? fmaf(near, fmaf(-by, near, 1), near) : 1 / by;
-    }
-
     /* Step k: columns by their sums + eps where k is odd, else rows. */
     __device__ __forceinline__ void step(int k, float (&x)[EACH]) const
     {
@@ -120,7 +120,7 @@ template <int P> struct matrix_lanes {
         sums(k % 2 == 0, x, sum);
 #pragma unroll
         for (int e = 0; e < EACH; e++)
-            x[e] = inside(e) ? x[e] * per(sum[e]) : 0;
+            x[e] = inside(e) ? x[e] * per_sum(sum[e], eps) : 0;
     }
 
     /* The gradient of what a step has made becomes that of what it was made of. */
@@ -135,7 +135,7 @@ template <int P> struct matrix_lanes {
         sums(k % 2 == 0, product, pulled);
 #pragma unroll
         for (int e = 0; e < EACH; e++)
-            d[e] = inside(e) ? (d[e] - pulled[e]) * per(sum[e]) : 0;
+            d[e] = inside(e) ? (d[e] - pulled[e]) * per_sum(sum[e], eps) : 0;
     }
 
     /* The gradient of the softmax, p, becomes that of the logits. p is not taken from p + eps: of
@@ -189,16 +189,21 @@ static inline tg_status check_coeffs(const char *op, const tg_tensor *x, int64_t
                                  (long long)width_of(x), INT32_MAX / 64);
 }
 
-/* run(P) as a constant: the smallest power of two from the number of streams on. */
+/* run(P) as a constant: up to four the number of streams, else the smallest power of two from it
+ * on. Backward a thread has a token's matrix of two to four; lanes need a power of two. */
 template <int P> struct matrix_size {
     static constexpr int VALUE = P;
 };
+template <int P> constexpr bool OF_THREADS = P >= 2 && P <= 4;
+template <int P> constexpr int LANES_SIDE = P == 3 ? 4 : P;
 template <class F> static void by_streams(int streams, const F &run)
 {
     if (streams <= 1)
         run(matrix_size<1>());
     else if (streams <= 2)
         run(matrix_size<2>());
+    else if (streams <= 3)
+        run(matrix_size<3>());
     else if (streams <= 4)
         run(matrix_size<4>());
     else if (streams <= 8)

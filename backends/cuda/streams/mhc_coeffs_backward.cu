@@ -2,6 +2,7 @@
  * dphi, which are products of it, with phi and with x. */
 #include "mhc_coeffs_slabs.cuh"
 #include "mhc_coeffs_tokens.cuh"
+#include "mhc_coeffs_warps.cuh"
 
 static backward_args args_of(const tg_mhc_coeffs_backward_args *args)
 {
@@ -38,21 +39,35 @@ static void cut_tokens(backward_args *a, int64_t across, int64_t blocks, int ste
     a->splits = a->slice ? (int)ceil_div(a->c.tokens, a->slice) : 0;
 }
 
+/* The kernel over tokens: its threads, tokens that a block has at a time, numbers of the history of
+ * a thread, and bytes of shared memory besides. */
+template <int P> struct tokens_shape {
+    typedef matrix_lanes<P> lanes;
+    static constexpr int THREADS = OF_THREADS<P> ? (int)WARP : (int)COEFFS_THREADS,
+                         TOKENS = OF_THREADS<P> ? (int)WARP : COEFFS_THREADS / lanes::LANES;
+    static int64_t history(int64_t iterations)
+    {
+        return OF_THREADS<P> ? (iterations - 1) * P * P : (2 * iterations - 1) * lanes::EACH;
+    }
+};
+
 template <int P>
 static backward_shape shape_of(const cuda_call &call, const tg_mhc_coeffs_backward_args *args,
                                backward_args *a)
 {
-    enum { BLOCKS = 8 /* of a multiprocessor */, MOST_SHARED = 24 << 10 };
-    typedef matrix_lanes<P> lanes;
-    const int64_t width = (int64_t)a->c.streams * a->c.n, teams = COEFFS_THREADS / lanes::LANES,
-                  steps = 2 * (int64_t)a->c.iterations - 1;
-    const size_t history = (size_t)(steps * lanes::EACH) * COEFFS_THREADS * sizeof(float),
-                 sums = (size_t)(teams * 2 * a->c.columns) * sizeof(float);
+    enum { BLOCKS = 8 /* of a multiprocessor */ };
+    typedef tokens_shape<P> shape;
+    const int64_t width = (int64_t)a->c.streams * a->c.n;
+    const size_t history =
+                     (size_t)(shape::history(a->c.iterations) * shape::THREADS) * sizeof(float),
+                 most = OF_THREADS<P> ? 38 << 10 : 24 << 10,
+                 sums =
+                     OF_THREADS<P> ? 0 : (size_t)(shape::TOKENS * 2 * a->c.columns) * sizeof(float);
     backward_shape s = {};
     s.slabs = suits_slabs(call, args, a->c);
     s.small = args->dbias || args->dalpha_pre || args->dalpha_post || args->dalpha_res;
-    s.blocks = min_of(ceil_div(a->c.tokens, teams), (int64_t)call.processors * BLOCKS);
-    s.shared = history <= MOST_SHARED && history > sums ? history : sums;
+    s.blocks = min_of(ceil_div(a->c.tokens, shape::TOKENS), (int64_t)call.processors * BLOCKS);
+    s.shared = history <= most && history > sums ? history : sums;
     a->padded = s.slabs ? units_of(a->c.columns) * UNIT : 0;
     if (s.slabs)
         cut_tokens(a, ceil_div(width, SLAB), (int64_t)call.processors * 2, SLAB_TOKENS);
@@ -77,8 +92,7 @@ template <int P>
 static void place_memory(memory_pieces &pieces, const backward_shape &s, bool phi, backward_args *a)
 {
     const int64_t width = (int64_t)a->c.streams * a->c.n,
-                  history =
-                      (2 * (int64_t)a->c.iterations - 1) * matrix_lanes<P>::EACH * COEFFS_THREADS;
+                  history = tokens_shape<P>::history(a->c.iterations) * tokens_shape<P>::THREADS;
     a->z = pieces.take(!s.slabs, a->c.tokens * a->c.columns);
     a->split = (bf16 *)pieces.take(s.slabs, ceil_div(a->c.tokens * Z_PARTS * a->padded, 2));
     a->back = pieces.take(true, a->c.tokens);
@@ -104,6 +118,14 @@ static void launch_products(const cuda_call &call, bool slabs, const backward_ar
                       dim3(TILE_THREADS), a);
 }
 
+template <int P> static auto tokens_kernel()
+{
+    if constexpr (OF_THREADS<P>)
+        return coeffs_tokens_of_threads_kernel<P>;
+    else
+        return coeffs_tokens_kernel<P>;
+}
+
 template <int P>
 static tg_status run(const cuda_call &call, const tg_mhc_coeffs_backward_args *args)
 {
@@ -116,7 +138,8 @@ static tg_status run(const cuda_call &call, const tg_mhc_coeffs_backward_args *a
         return TG_ENOMEM;
     place_memory<P>(pieces, s, args->dphi != NULL, &a);
     if (s.blocks > 0)
-        coeffs_tokens_kernel<P><<<(unsigned)s.blocks, COEFFS_THREADS, s.shared, call.stream>>>(a);
+        tokens_kernel<P>()<<<(unsigned)s.blocks, tokens_shape<P>::THREADS, s.shared, call.stream>>>(
+            a);
     by_type(args->x, [&](auto e) { launch_products<decltype(e)>(call, s.slabs, a); });
     const small_args small = {a.sums,
                               (float *)data_of(args->dbias),

@@ -4,8 +4,11 @@
 
 #include "mhc_coeffs.cuh"
 
-/* bf16 that z is the sum of. */
-enum { Z_PARTS = 3 };
+enum {
+    Z_PARTS = 3,   /* bf16 that z is the sum of */
+    UNIT = 8,      /* columns of phi that slabs take together, */
+    MOST_UNITS = 3 /* 1 or so many of them */
+};
 
 struct backward_args {
     coeffs_args c;
@@ -22,6 +25,14 @@ struct backward_args {
     int dphi_f32, splits, accumulate, padded;
     float post_multiplier, share; /* share: 1 / (streams n) */
 };
+
+/* The next of the bf16 that z is the sum of. What is infinite has no lower parts. */
+__device__ __forceinline__ static float take_part(int part, float &z)
+{
+    const float high = rounded<bf16>(z);
+    z -= high;
+    return part == 0 || isfinite(high) ? high : 0;
+}
 
 /* dx of tokens blockIdx.x SIDE..., columns blockIdx.y SIDE... of all streams. */
 template <class T>

@@ -11,7 +11,6 @@
 #include "rows/fragments.cuh"
 
 enum {
-    UNIT = 8,               /* columns of phi */
     SLAB_THREADS = 256,     /* in warps of 32 columns of x */
     SLAB = SLAB_THREADS,    /* columns of x, 8 a chunk */
     SLAB_CHUNKS = SLAB / 8, /* of a token */
@@ -266,8 +265,6 @@ __global__ void __launch_bounds__(SLAB_THREADS, 2)
 }
 
 /* ---- launching ---- */
-
-enum { MOST_UNITS = 3 };
 
 static bool suits_slabs(const cuda_call &call, const tg_mhc_coeffs_backward_args *args,
                         const coeffs_args &c)

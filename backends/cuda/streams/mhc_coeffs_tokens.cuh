@@ -77,17 +77,13 @@ struct column_sums {
         return alpha * (d * mix);
     }
 
-    /* z as a sum of bf16. What is infinite has no lower parts. */
     static __device__ __forceinline__ void put_split(const backward_args &a, int64_t token,
                                                      int column, float z)
     {
         bf16 *const to = a.split + token * Z_PARTS * a.padded + column;
 #pragma unroll
-        for (int part = 0; part < Z_PARTS; part++) {
-            const float high = rounded<bf16>(z);
-            put(to + part * a.padded, part == 0 || isfinite(high) ? high : 0);
-            z -= high;
-        }
+        for (int part = 0; part < Z_PARTS; part++)
+            put(to + part * a.padded, take_part(part, z));
     }
 };
 
