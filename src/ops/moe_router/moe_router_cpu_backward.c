@@ -125,11 +125,10 @@ static void prepare(const tg_moe_router_backward_args *a, job *j, float *c)
     const int64_t *counts = tg_data(a->counts);
     const float *dprobs = tg_data(a->dprobs), *dbalance = tg_data(a->dbalance),
                 *dz = tg_data(a->dz_loss);
-    int64_t slots = 0;
+    double slots = 0; /* exact, and no count that a caller made up overflows */
     for (int64_t e = 0; counts && e < j->n; e++)
-        slots += counts[e];
-    const int64_t kept = j->top_k ? slots / j->top_k : 0;
-    const double n = kept > 0 ? (double)kept : 1;
+        slots += (double)counts[e];
+    const double kept = j->top_k ? floor(slots / (double)j->top_k) : 0, n = kept > 0 ? kept : 1;
     for (int64_t e = 0; e < j->n; e++) {
         const double each =
             dbalance ? (double)*dbalance * (double)j->n * ((double)counts[e] / n) / n : 0;
