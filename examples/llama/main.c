@@ -9,6 +9,7 @@
  *   experts.c      the feed-forward part as a mixture of experts
  *   dispatch.c     experts that ranks share out: tokens to them and back
  *   dispatch_experts.c            those of this rank
+ *   dispatch_cards.c, _rows.c     between cards: passes; rows and messages
  *   ring.c         attention of ranks that share windows
  *   gradients.c    those of a step                 optimizer.c    clipping, schedule, AdamW
  *   muon.c         the layers' matrices by Muon
