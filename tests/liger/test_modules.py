@@ -6,7 +6,11 @@ import torch
 import torch.nn.functional as F
 
 import tigon.liger.transformers as liger
-from tigon.liger.ops import LigerFusedLinearScaledCrossEntropyFunction
+from tigon.liger.ops import (
+    LigerFusedLinearScaledCrossEntropyFunction,
+    LigerFusedNeighborhoodAttentionFunction,
+    LigerMultiTokenAttentionFunction,
+)
 
 CONFIG = SimpleNamespace(hidden_size=16, intermediate_size=24, hidden_act="silu", num_experts=3, moe_intermediate_size=24)
 
@@ -255,6 +259,35 @@ def test_rotary():
     table = torch.polar(torch.ones(5, 4), angle[0, :, :4])
     found, _ = liger.liger_llama4_text_rotary_pos_emb(q.transpose(1, 2), k.transpose(1, 2), table)
     torch.testing.assert_close(found, torch.view_as_real(complex_q * table[:, None]).flatten(3), atol=1e-5, rtol=1e-5)
+
+
+def test_gradients_whose_elements_lie_apart():
+    """What comes from a product with a transposed matrix, as the keys' gradient in attention written out, gives what its copy gives."""
+    def apart(x):
+        return x.transpose(-1, -2).contiguous().transpose(-1, -2)
+
+    q, k, v = (torch.randn(2, 4, 5, 8, requires_grad=True) for _ in range(3))
+    angle = torch.randn(1, 5, 4).repeat(1, 1, 2)
+    table = torch.polar(torch.ones(5, 4), angle[0, :, :4])
+    three = torch.randn(3, 2, 5, 8)
+    scores, weight = torch.randn(2, 4, 6, 6, requires_grad=True), torch.randn(4, 1, 3, 3, requires_grad=True)
+    calls = {
+        "rope": (lambda q, k: liger.liger_rotary_pos_emb(q, k, angle.cos(), angle.sin()), (q, k)),
+        "mrope": (lambda q, k: liger.liger_multimodal_rotary_pos_emb(q, k, three.cos(), three.sin(), [1, 1, 2]), (q, k)),
+        "llama4": (lambda q, k: liger.liger_llama4_text_rotary_pos_emb(q, k, table), (q, k)),
+        "neighborhood": (lambda q, k, v: (LigerFusedNeighborhoodAttentionFunction.apply(q, k, v, 3),), (q, k, v)),
+        "multi_token": (lambda s, w: (LigerMultiTokenAttentionFunction.apply(s, w, None, 1, 1, 1, 4),), (scores, weight)),
+    }
+    for name, (function, inputs) in calls.items():
+        if name == "llama4":
+            inputs = tuple(x.detach().transpose(1, 2).contiguous().requires_grad_() for x in inputs)
+        outputs = function(*inputs)
+        upstream = [torch.randn_like(y) for y in outputs]
+        same = torch.autograd.grad(outputs, inputs, upstream, retain_graph=True)
+        found = torch.autograd.grad(outputs, inputs, [apart(dy) for dy in upstream])
+        assert all(torch.equal(a, b) for a, b in zip(found, same)), name
+        for y, z in zip(outputs, function(*(apart(x) for x in inputs))):
+            assert torch.equal(y, z), name
 
 
 def test_tiled_mlp_of_a_frozen_input():

@@ -83,12 +83,13 @@ def process(rank, world, folder):
         some = dist.new_group(range(world - 1)) if world > 2 else None
         if some and rank < world - 1:  # a group within all
             given, index = tensors(2, torch.float32, False)
-            y = tt.fused_moe(given["x"], given["gate_up"][:6], given["down"][:6], index.clamp(max=5), given["weights"])
+            of_all = [row for r in range(world - 1) for row in range(8 * r, 8 * r + 3)]  # the same rows, since sums of few have another order
+            y = tt.fused_moe(given["x"][of_all], given["gate_up"][:6], given["down"][:6], index[of_all].clamp(max=5), given["weights"][of_all])
             at = slice(3 * rank, 3 * rank + 3)
             rows = slice(8 * rank, 8 * rank + 3)
             found = tt.expert_parallel_moe(given["x"][rows], given["gate_up"][at], given["down"][at], index[rows].clamp(max=5), given["weights"][rows],
                                            group=some)
-            assert torch.equal(found, y[rows])
+            assert torch.equal(found, y[at])
         with pytest.raises(ValueError, match="expected a number for each of"):
             tt.expert_parallel_moe(torch.zeros(1, 4), torch.zeros(2, 4, 4), torch.zeros(2, 4, 2), torch.zeros(1, 1).long(), torch.ones(1, 1),
                                    experts=[3] * world)

@@ -21,6 +21,11 @@ def rows(x):
     return x.contiguous()
 
 
+def side_by_side(x):
+    """x, if the elements of its last dimension lie side by side; else a copy. None stays None."""
+    return x if x is None or x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+
+
 def stream(tensor, wanted):
     """The address of the stream that PyTorch works on now where a tensor lies, if it is wanted; 0 otherwise. torch_npu puts its own work
     there from a queue of the host; what is in it has been put there when its `npu_stream` is known."""

@@ -1,6 +1,7 @@
 """llama4_rope under Liger-Kernel's names."""
 import torch
 
+from tigon._devices import side_by_side
 from tigon.liger.ops._shared import Function, like
 from tigon.liger.ops._traced import ops
 
@@ -14,7 +15,7 @@ def _table(freqs_cis, length):
 
 def llama4_rope_forward(q, k, freqs_cis, BLOCK_SIZE=None, imag_sign=1.0):
     """The product with the table; with imag_sign -1 that with its conjugate, which is the backward."""
-    k = k.to(q.dtype)
+    q, k = side_by_side(q), side_by_side(k.to(q.dtype))
     table = _table(freqs_cis, q.shape[1])
     if imag_sign > 0:
         return ops.llama4_rope_forward(q, k, table, yq=like(q), yk=like(k))

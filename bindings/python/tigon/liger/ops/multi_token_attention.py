@@ -1,6 +1,7 @@
 """multi_token_attention under Liger-Kernel's names."""
 import torch
 
+from tigon._devices import side_by_side
 from tigon.liger.ops._shared import Function, like
 from tigon.liger.ops._traced import ops
 
@@ -33,14 +34,14 @@ class LigerMultiTokenAttentionFunction(Function):
         ctx.bias = bias
         ctx.y_shape = (scores.shape[0], weight.shape[0], *scores.shape[2:])
         y, probs = scores.new_empty(ctx.y_shape), like(scores)
-        ops.multi_token_attention_forward(scores, weight, bias, y=y, probs=probs, **ctx.options)
+        ops.multi_token_attention_forward(side_by_side(scores), weight, bias, y=y, probs=probs, **ctx.options)
         ctx.save_for_backward(probs, weight)
         return y if size == scores.shape[-1] else y[ctx.part].contiguous()
 
     @staticmethod
     def backward(ctx, grad_out):
         probs, weight = ctx.saved_tensors
-        dy = grad_out
+        dy = side_by_side(grad_out)
         if grad_out.shape != ctx.y_shape:
             dy = grad_out.new_zeros(ctx.y_shape)
             dy[ctx.part] = grad_out

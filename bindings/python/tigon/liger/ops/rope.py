@@ -1,4 +1,5 @@
 """rope under Liger-Kernel's names: heads come before positions there, after them in Tigon."""
+from tigon._devices import side_by_side
 from tigon.liger.ops._shared import Function, like
 from tigon.liger.ops._traced import ops
 
@@ -23,7 +24,7 @@ def _rotary_dim(cos, head_dim, rotary_dim):
 
 def rotate(op, names, q, k, *tables, **options):
     """A rotary operator on q and k of heads before positions; names: those of its two outputs."""
-    q, k = q.transpose(1, 2), k.transpose(1, 2)
+    q, k = side_by_side(q.transpose(1, 2)), side_by_side(k.transpose(1, 2))
     if q.dtype == k.dtype:
         outputs = op(q, k, *tables, **dict(zip(names, (like(q), like(k)))), **options)
     else:
