@@ -17,7 +17,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from step import MODELS, VARIANTS, Card, Host
+from step import VARIANTS, Card, Host, arguments, make_model, make_step
 
 
 def fsdp2(model, device):
@@ -38,27 +38,9 @@ WAYS = {"fsdp2": fsdp2, "ddp": ddp}
 
 
 def prepare(options, device):
-    """step(), which makes one step and returns its loss."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    torch.manual_seed(0)
-    kind, sizes = MODELS[options.model]
-    config = AutoConfig.for_model(kind, **{**sizes, "num_hidden_layers": options.layers or sizes["num_hidden_layers"]}, use_cache=False)
-    with device:
-        model = AutoModelForCausalLM.from_config(config).to(torch.bfloat16)
-    model = WAYS[options.way](VARIANTS[options.variant](model.train()), device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    random = torch.Generator().manual_seed(1 + dist.get_rank())
-    ids = torch.randint(sizes["vocab_size"], (options.batch, options.length), generator=random).to(device)
-
-    def step():
-        loss = model(input_ids=ids, labels=ids).loss
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.detach()
-
-    return step
+    model = VARIANTS[options.variant](make_model(options, torch.bfloat16, use_cache=False).train())
+    model = WAYS[options.way](model, device)
+    return make_step(model, torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True), options, 1 + dist.get_rank())
 
 
 def measure(rank, options):
@@ -113,20 +95,10 @@ def compare(way, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
-    parser.add_argument("--model", choices=MODELS, default="124m")
+    parser = arguments(__doc__, device="cuda", variants="liger,tigon", batch=8, length=2048, steps=8, warmup=2, rounds=1)
     parser.add_argument("--ways", default="fsdp2,ddp")
-    parser.add_argument("--variants", default="liger,tigon", help="the others are compared with the first")
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--length", type=int, default=2048)
-    parser.add_argument("--layers", type=int, default=0, help="0: as many as the model has")
-    parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--warmup", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=1)
-    for hidden in ("--variant", "--meeting"):
-        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    parser.add_argument("--meeting", help=argparse.SUPPRESS)
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.variant:

@@ -88,19 +88,21 @@ class Card:
         torch.cuda.synchronize()
 
 
-def prepare(options):
-    """step(), which makes one step and returns its loss."""
+def make_model(options, dtype, **settings):
+    """The model that is asked for, with random weights."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(0)
     kind, sizes = MODELS[options.model]
-    config = AutoConfig.for_model(kind, **{**sizes, "num_hidden_layers": options.layers or sizes["num_hidden_layers"]}, use_cache=False)
+    config = AutoConfig.for_model(kind, **{**sizes, "num_hidden_layers": options.layers or sizes["num_hidden_layers"]}, **settings)
     with torch.device(options.device):
-        model = AutoModelForCausalLM.from_config(config).to(DTYPES[options.dtypes])
-    model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    model = VARIANTS[options.variant](model)
-    ids = torch.randint(sizes["vocab_size"], (options.batch, options.length), generator=torch.Generator().manual_seed(1)).to(options.device)
+        return AutoModelForCausalLM.from_config(config).to(dtype)
+
+
+def make_step(model, optimizer, options, seed):
+    """step(), which makes one step on the same tokens each time and returns its loss."""
+    random = torch.Generator().manual_seed(seed)
+    ids = torch.randint(MODELS[options.model][1]["vocab_size"], (options.batch, options.length), generator=random).to(options.device)
 
     def step():
         loss = model(input_ids=ids, labels=ids).loss
@@ -110,6 +112,12 @@ def prepare(options):
         return loss.detach()
 
     return step
+
+
+def prepare(options):
+    model = make_model(options, DTYPES[options.dtypes], use_cache=False).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    return make_step(VARIANTS[options.variant](model), optimizer, options, 1)
 
 
 def profile(step):
@@ -166,20 +174,24 @@ def compare(dtype, options):
         print(f"{dtype:5}{variant:8} fails")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+def arguments(doc, **defaults):
+    """A parser of what the programs of this folder have in common."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"))
     parser.add_argument("--model", choices=MODELS, default="124m")
-    parser.add_argument("--dtypes", default="f32,bf16")
-    parser.add_argument("--variants", default="compile,eager,tigon", help="the others are compared with the first")
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--length", type=int, default=256)
+    parser.add_argument("--variants", help="the others are compared with the first")
     parser.add_argument("--layers", type=int, default=0, help="0: as many as the model has")
-    parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--warmup", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--profile", action="store_true")
+    for name in ("batch", "length", "steps", "warmup", "rounds"):
+        parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--variant", help=argparse.SUPPRESS)
+    parser.set_defaults(**defaults)
+    return parser
+
+
+def main():
+    parser = arguments(__doc__, device="cpu", variants="compile,eager,tigon", batch=4, length=256, steps=3, warmup=1, rounds=2)
+    parser.add_argument("--dtypes", default="f32,bf16")
+    parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     if options.variant:
         print(json.dumps(measure(options)))

@@ -15,7 +15,7 @@ import tempfile
 import time
 
 import torch
-from step import MODELS, Card, Host
+from step import Card, Host, arguments, make_model
 
 WORDS = [f"w{i}" for i in range(60)]
 
@@ -34,14 +34,8 @@ def with_tigon():
 VARIANTS = {"trl": dict, "liger": with_liger, "tigon": with_tigon}
 
 
-def make_model(options):
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    torch.manual_seed(0)
-    kind, sizes = MODELS[options.model]
-    config = AutoConfig.for_model(kind, **{**sizes, "num_hidden_layers": options.layers or sizes["num_hidden_layers"]}, pad_token_id=0)
-    with torch.device(options.device):
-        return AutoModelForCausalLM.from_config(config).to(torch.bfloat16)
+def policy(options):
+    return make_model(options, torch.bfloat16, pad_token_id=0)
 
 
 def make_tokenizer():
@@ -71,7 +65,7 @@ def dpo(options, folder):
     prompt, random = options.length // 4, torch.Generator().manual_seed(1)
     lengths = {"prompt": prompt, "chosen": options.length - prompt - 1, "rejected": options.length - prompt - 1}  # and the end of a sequence
     data = Dataset.from_list([{name: text(n, random) for name, n in lengths.items()} for _ in range(options.batch)])
-    reference = make_model(options)
+    reference = policy(options)
     if options.variant == "tigon":
         import tigon.transformers
 
@@ -81,7 +75,7 @@ def dpo(options, folder):
 
         _apply_liger_kernel_to_instance(reference, fused_linear_cross_entropy=False)
     arguments = DPOConfig(folder, max_length=options.length, **common_of(options))
-    return DPOTrainer(make_model(options), reference, arguments, train_dataset=data, processing_class=make_tokenizer())
+    return DPOTrainer(policy(options), reference, arguments, train_dataset=data, processing_class=make_tokenizer())
 
 
 def grpo(options, folder):
@@ -103,7 +97,7 @@ def grpo(options, folder):
 
     data = Dataset.from_list([{"prompt": text(4, random)} for _ in range(options.batch)])
     arguments = GRPOConfig(folder, num_generations=2, max_completion_length=tokens["completion"][1], **common_of(options))
-    return Generated(make_model(options), lambda completions, **unused: [0.0] * len(completions), arguments, train_dataset=data,
+    return Generated(policy(options), lambda completions, **unused: [0.0] * len(completions), arguments, train_dataset=data,
                      processing_class=make_tokenizer())
 
 
@@ -159,19 +153,9 @@ def compare(trainer, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--model", choices=MODELS, default="124m")
+    parser = arguments(__doc__, device="cpu", variants="trl,tigon", batch=8, length=1024, steps=5, warmup=3, rounds=1)
     parser.add_argument("--trainers", default="DPO,GRPO")
-    parser.add_argument("--variants", default="trl,tigon", help=f"of {', '.join(VARIANTS)}; the others are compared with the first")
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--length", type=int, default=1024)
-    parser.add_argument("--layers", type=int, default=0, help="0: as many as the model has")
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--checkpointing", action="store_true", help="gradient checkpointing, which TRL has by default")
-    parser.add_argument("--variant", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.variant:
         with tempfile.TemporaryDirectory() as folder:

@@ -22,8 +22,8 @@ def rows(x):
 
 
 def side_by_side(x):
-    """x, if the elements of its last dimension lie side by side; else a copy. None stays None."""
-    return x if x is None or x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+    """x, or a copy where the elements of its last dimension lie apart: operators take any strides but there. None stays None."""
+    return x.contiguous() if x is not None and x.dim() and x.stride(-1) > 1 and x.shape[-1] > 1 else x
 
 
 def stream(tensor, wanted):

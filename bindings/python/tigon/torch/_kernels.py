@@ -3,7 +3,7 @@ import torch
 from torch.autograd import forward_ad
 
 from tigon import _core
-from tigon._devices import KEYS, rows
+from tigon._devices import KEYS, rows, side_by_side
 from tigon._once import no_forward_mode
 from tigon._outputs import main, make, traced_shapes
 from tigon.torch._table import LOWERED
@@ -34,13 +34,6 @@ def check(name, inputs, tensors):
     refuse_tangents(name, tensors)
 
 
-def _readable(tensor):
-    """The operators take any strides but in the last dimension."""
-    if tensor is not None and tensor.dim() and tensor.stride(-1) > 1 and tensor.size(-1) > 1:
-        return tensor.contiguous()
-    return tensor
-
-
 # By the rule of an input's type in ops.def, the type that implementations take where it is not that of the call.
 _TAKEN = {"INDEX": torch.int64, "REAL": torch.float32, "STAT": torch.float32, "W": torch.float32, "T_OR_F32": torch.float32}
 
@@ -56,7 +49,7 @@ def _native(rule, tensor, dtype):
 
 def _given(op, tensors):
     """The tensors of a call by name."""
-    given = {n: t for n, t in zip(op.inputs, map(_readable, tensors)) if t is not None}
+    given = {n: t for n, t in zip(op.inputs, map(side_by_side, tensors)) if t is not None}
     first = main(op.name, given)
     return {n: _native(op.rules[n], t, first.dtype) for n, t in given.items()} if first.device.type == "npu" else given
 

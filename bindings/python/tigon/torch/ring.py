@@ -6,6 +6,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from tigon import _groups, ops
+from tigon._devices import side_by_side
 from tigon._once import differentiable_once
 from tigon.torch.functional import overridable
 
@@ -115,7 +116,7 @@ class _RingAttention(torch.autograd.Function):
     def backward(ctx, dy):
         q, k, v, sinks, y, lse = ctx.saved_tensors
         ring, (causal, window, options), chunk = ctx.ring, ctx.call, q.shape[1] // 2
-        dy = dy if dy.stride(-1) == 1 else dy.contiguous()
+        dy = side_by_side(dy)
         dq, dsinks = None, None if sinks is None else torch.zeros_like(sinks, dtype=torch.float32)
         here, gradients, gone = [k, v], None, ((),)  # the gradients, in f32, go round with what they are of
         for turn, source in enumerate(ring.sources()):
