@@ -70,17 +70,21 @@ __global__ void __launch_bounds__(C::THREADS, 1)
 
 /* ---- before: lse and dy . y of each query; turns and the ticket begin at 0 ---- */
 
-/* Threads of a row: a power of 2, of which each has a chunk. */
+/* Threads of a row: a power of 2, of which each has a chunk. Rows that a thread goes through, all
+ * of which are on their way at once; those of a warp are of one tile, which it finds once. */
 template <class C> constexpr int FLASH_LANES = C::D <= 64 ? 8 : C::D <= 128 ? 16 : 32;
+enum { FLASH_ROWS_AHEAD = 4 };
 
 template <class T, class C>
 __global__ void __launch_bounds__(256)
     flash_prepare_kernel(const __grid_constant__ flash_backward_jobs a)
 {
-    constexpr int LANES = FLASH_LANES<C>;
+    constexpr int LANES = FLASH_LANES<C>, TOGETHER = 32 / LANES, EACH = FLASH_ROWS_AHEAD;
+    static_assert(C::QUERIES % (TOGETHER * EACH) == 0, "rows of a warp are of one tile");
     const flash_problem &p = a.p;
-    const int64_t thread = blockIdx.x * 256ll + threadIdx.x, at = thread / LANES;
-    const int rows = a.tiles * C::QUERIES, c = (int)(thread % LANES) * V<T>;
+    const int64_t thread = blockIdx.x * 256ll + threadIdx.x;
+    const int64_t at = thread / 32 * (TOGETHER * EACH) + lane_id() / LANES;
+    const int rows = a.tiles * C::QUERIES, c = lane_id() % LANES * V<T>;
     const int row = (int)(at % rows), h = (int)(at / rows % p.heads);
     const int b = (int)(at / rows / p.heads);
     if (thread < (int64_t)a.tiles * p.heads * p.batches)
@@ -88,25 +92,41 @@ __global__ void __launch_bounds__(256)
     if (b >= p.batches)
         return;
     const flash_place tile = flash_tile_by_warp<C::QUERIES, false>(p, b, h, row / C::QUERIES);
-    const int i = tile.row + row % C::QUERIES, r = tile.of.query + i;
-    const bool there = i < tile.of.queries, blind = tile.of.sees_none(i);
-    float sum = 0, x[V<T>], y[V<T>];
-    if (there && !blind && c < p.e) {
-        widen<T>(*(const uint4 *)(p.dy.at(b, h, r) + c * sizeof(T)), x);
-        widen<T>(*(const uint4 *)(p.y.at(b, h, r) + c * sizeof(T)), y);
+    const int first = tile.row + row % C::QUERIES, r = tile.of.query + first;
+    uint4 dy[EACH], y[EACH];
+    bool there[EACH], blind[EACH];
 #pragma unroll
-        for (int k = 0; k < V<T>; k++)
-            sum = fmaf(x[k], y[k], sum);
+    for (int n = 0; n < EACH; n++) {
+        const int i = first + n * TOGETHER;
+        there[n] = i < tile.of.queries;
+        blind[n] = tile.of.sees_none(i);
+        dy[n] = y[n] = make_uint4(0, 0, 0, 0);
+        if (there[n] && !blind[n] && c < p.e) {
+            dy[n] = *(const uint4 *)(p.dy.at(b, h, r + n * TOGETHER) + c * sizeof(T));
+            y[n] = *(const uint4 *)(p.y.at(b, h, r + n * TOGETHER) + c * sizeof(T));
+        }
     }
 #pragma unroll
-    for (int step = LANES / 2; step > 0; step /= 2)
-        sum += __shfl_xor_sync(0xffffffff, sum, step);
-    if (there && blind && c < p.d) /* no job has this row of dq */
-        *(uint4 *)(p.dq.at(b, h, r) + c * sizeof(T)) = make_uint4(0, 0, 0, 0);
-    if (c == 0) {
-        const float saved =
-            there && !blind ? p.lse[((int64_t)b * p.heads + h) * p.queries + r] : -CUDART_INF_F;
-        p.rows[at] = make_float2(saved == -CUDART_INF_F ? CUDART_INF_F : saved / LN_2, sum);
+    for (int n = 0; n < EACH; n++) {
+        const int query = r + n * TOGETHER;
+        float sum = 0, of_dy[V<T>], of_y[V<T>];
+        widen<T>(dy[n], of_dy);
+        widen<T>(y[n], of_y);
+#pragma unroll
+        for (int k = 0; k < V<T>; k++)
+            sum = fmaf(of_dy[k], of_y[k], sum);
+#pragma unroll
+        for (int step = LANES / 2; step > 0; step /= 2)
+            sum += __shfl_xor_sync(0xffffffff, sum, step);
+        if (there[n] && blind[n] && c < p.d) /* no job has this row of dq */
+            *(uint4 *)(p.dq.at(b, h, query) + c * sizeof(T)) = make_uint4(0, 0, 0, 0);
+        if (c == 0) {
+            const float saved = there[n] && !blind[n]
+                                    ? p.lse[((int64_t)b * p.heads + h) * p.queries + query]
+                                    : -CUDART_INF_F;
+            p.rows[at + n * TOGETHER] =
+                make_float2(saved == -CUDART_INF_F ? CUDART_INF_F : saved / LN_2, sum);
+        }
     }
 }
 
@@ -144,7 +164,7 @@ static bool flash_launch_jobs(const flash_problem &p, char *room, int processors
         !flash_map<T>(&a.v, p, p.v, p.keys, p.key_heads, p.e, C::KEYS))
         return false;
     const int64_t rows = (int64_t)a.tiles * C::QUERIES;
-    const int64_t threads = (int64_t)p.batches * p.heads * rows * FLASH_LANES<C>;
+    const int64_t threads = (int64_t)p.batches * p.heads * rows * FLASH_LANES<C> / FLASH_ROWS_AHEAD;
     flash_prepare_kernel<T, C><<<(unsigned)ceil_div(threads, 256), 256, 0, stream>>>(a);
     flash_list<C>(p, a.jobs, stream);
     flash_start<C>(flash_backward_sm90_kernel<T, C>, a, flash_most_jobs(p, a.jobs), processors,
