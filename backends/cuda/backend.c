@@ -47,6 +47,9 @@ static tg_status select_card(tg_ctx *ctx)
 static const tg_impl impls[] = {
     TG_IMPL(flash_attention_forward, "sm90", 0, TG_TAKES_BF16 | TG_TAKES_F16,
             cuda_flash_attention_forward_sm90_accepts, cuda_flash_attention_forward_sm90),
+    TG_IMPL(flash_attention_forward, "sm90_any", 0,
+            TG_TAKES_BF16 | TG_TAKES_F16 | TG_ONLY_BATCH_INVARIANT,
+            cuda_flash_attention_forward_sm90_any_accepts, cuda_flash_attention_forward_sm90),
     TG_IMPL(flash_attention_forward, "cudnn", 0, TG_TAKES_BF16 | TG_TAKES_F16,
             cuda_flash_attention_cudnn_accepts, cuda_flash_attention_cudnn),
     TG_IMPL(flash_attention_backward, "sm90", 0, TG_TAKES_BF16 | TG_TAKES_F16,

@@ -86,7 +86,13 @@ enum {
     TG_TAKES_PLANES = 16, /* tensors of the layout PLANES may have rows of two strides */
     /* Tensors may lie in the memory of any device. This is for an implementation that consists of
      * calls of other operators and so runs wherever those run. */
-    TG_TAKES_ANY_DEVICE = 32
+    TG_TAKES_ANY_DEVICE = 32,
+    /* In a context that tg_ctx_set_batch_invariant() was called for, the bits of a row depend on no
+     * other row. Implementations without this flag do not run there. One that chooses its way by
+     * the number of rows asks tg_ctx_batch_invariant() first. */
+    TG_BATCH_INVARIANT = 64,
+    /* The same, and it runs in such contexts alone. */
+    TG_ONLY_BATCH_INVARIANT = 128 | TG_BATCH_INVARIANT
 };
 
 /* An implementation: one way to run one operator. */
@@ -184,6 +190,8 @@ typedef struct tg_host {
      * may call this. NULL, with the error set, if the table is not registered. An older Tigon,
      * whose `size` ends before this field, does not have it. */
     void **(*slot)(tg_ctx *ctx, const tg_backend *backend);
+    /* 1: the context is batch-invariant, as context.h says. An older Tigon does not have it. */
+    int (*batch_invariant)(const tg_ctx *ctx);
 } tg_host;
 
 /* The steps of tg_backend.side. */

@@ -13,6 +13,8 @@
  *   TIGON_CPU_MAX          tg_ctx_set_cpu_max    highest CPU level that may run: v2, v3, v4,
  *                                                v4bf16; neon
  *   TIGON_FALLBACK         tg_ctx_set_fallback   error (default) or host
+ *   TIGON_BATCH_INVARIANT  tg_ctx_set_batch_invariant
+ *                                                1: rows do not know their batch
  *   TIGON_BACKEND_PATH     tg_backend_load       plug-ins to load, separated by ':'
  *   TIGON_BLAS                                   a BLAS library for products in f32: a file, a
  *                                                name, or none. Without it, MKL where it is
@@ -86,6 +88,17 @@ TG_API tg_status tg_ctx_set_fallback(tg_ctx *ctx, tg_fallback policy);
  * or, on another device than the CPU, an implementation of the CPU, unless an explicit list names
  * it. */
 TG_API tg_status tg_ctx_set_strict(tg_ctx *ctx, int on);
+
+/* Batch-invariant: what a call computes for a row has the same bits whatever other rows are in the
+ * call, how many they are, and where the row stands among them. Rows are what a batch is made of:
+ * tokens, and sequences where an operator needs them whole (attention, convolutions). It holds for
+ * outputs and gradients that belong to a row, as long as the device, the CPU's level and the types
+ * stay the same. Gradients of parameters, and losses that are reduced, are sums over the batch: they
+ * are left out, and so are gradients that a mean divides by the batch's size. Only implementations
+ * that promise it run then (TG_BATCH_INVARIANT of backend.h); products on the CPU are those of
+ * Tigon's own kernels. `tigon check --batch-invariant` proves it. */
+TG_API tg_status tg_ctx_set_batch_invariant(tg_ctx *ctx, int on);
+TG_API int tg_ctx_batch_invariant(const tg_ctx *ctx);
 
 /* Verbose: each call writes a line with its implementation, tensors and time, to the function `log`
  * of the context, or to stderr if it has none. */

@@ -117,6 +117,18 @@ tg_status tg_ctx_set_strict(tg_ctx *ctx, int on)
     return TG_OK;
 }
 
+tg_status tg_ctx_set_batch_invariant(tg_ctx *ctx, int on)
+{
+    ctx->batch_invariant = on != 0;
+    ctx->settings++;
+    return TG_OK;
+}
+
+int tg_ctx_batch_invariant(const tg_ctx *ctx)
+{
+    return ctx->batch_invariant;
+}
+
 tg_status tg_ctx_set_verbose(tg_ctx *ctx, int on)
 {
     ctx->verbose = on != 0;

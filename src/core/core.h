@@ -213,7 +213,7 @@ struct tg_ctx {
     impl_list impl;                 /* none: automatic */
     impl_list op_impl[TG_OP_COUNT]; /* none: as impl */
     tg_fallback fallback;
-    int strict, verbose;
+    int strict, verbose, batch_invariant;
     tg_log_fn log;
     void *log_user;
     uint64_t cpu_features; /* of the machine, below the ceiling */
@@ -248,6 +248,8 @@ static inline const route *tg_ctx_route(tg_ctx *ctx, int op, int on_device)
 /* 1 if calls of what an implementation is made of find one for tensors in the host's memory, or in
  * the device's. */
 int tg_ctx_has_parts(const tg_ctx *ctx, const reg_impl *impl, int on_device);
+/* 1 if a batch-invariant context, or one that is none, may run it. */
+int tg_fits_batch(const tg_ctx *ctx, const reg_impl *impl);
 /* The list that governs an operator; NULL: automatic. */
 const impl_list *tg_ctx_list(const tg_ctx *ctx, int op);
 /* Settings, for messages that name who asks for them: a function, or a variable of the

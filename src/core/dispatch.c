@@ -251,6 +251,13 @@ tg_status tg_impl_run(tg_ctx *ctx, int impl, const void *args)
     if (!tg_ctx_has_parts(ctx, r, 0) && !tg_ctx_has_parts(ctx, r, 1))
         return tg_fail(TG_EUNSUPPORTED, "%s: is made of operators that %s does not have",
                        r->info.full_name, ctx->device);
+    if (!tg_fits_batch(ctx, r))
+        return tg_fail(
+            TG_EUNSUPPORTED, "%s: %s", r->info.full_name,
+            ctx->batch_invariant
+                ? "makes no promise that rows do not know their batch, which "
+                  "TIGON_BATCH_INVARIANT or tg_ctx_set_batch_invariant asks for"
+                : "runs under TIGON_BATCH_INVARIANT or tg_ctx_set_batch_invariant alone");
     if (!tg_impl_supported(ctx, impl))
         return tg_fail(TG_EUNSUPPORTED,
                        "%s: needs %s, which this machine, or the ceiling that TIGON_CPU_MAX or "

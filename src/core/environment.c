@@ -31,6 +31,11 @@ static tg_status set_strict_by_name(tg_ctx *ctx, const char *value, const char *
     return set_switch(ctx, value, who, tg_ctx_set_strict);
 }
 
+static tg_status set_batch_invariant_by_name(tg_ctx *ctx, const char *value, const char *who)
+{
+    return set_switch(ctx, value, who, tg_ctx_set_batch_invariant);
+}
+
 static tg_status set_verbose_by_name(tg_ctx *ctx, const char *value, const char *who)
 {
     return set_switch(ctx, value, who, tg_ctx_set_verbose);
@@ -66,6 +71,7 @@ static const struct {
                      const char *who); /* NULL: another part reads it */
 } settings[] = {{"TIGON_CPU_MAX", tg_ctx_use_cpu_max},
                 {"TIGON_STRICT", set_strict_by_name},
+                {"TIGON_BATCH_INVARIANT", set_batch_invariant_by_name},
                 {"TIGON_VERBOSE", set_verbose_by_name},
                 {"TIGON_FALLBACK", set_fallback_by_name},
                 {"TIGON_DEVICE", tg_ctx_use_device},

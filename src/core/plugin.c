@@ -44,9 +44,9 @@ static int service_verbose(const tg_ctx *ctx)
 }
 
 const tg_host tg_host_services = {
-    TG_ABI,          sizeof(tg_host),     service_default_of, service_call,   tg_fail,
-    service_log,     tg_workspace,        tg_parallel_for,    tg_ctx_threads, tg_ctx_stream,
-    service_verbose, tg_device_workspace, tg_ctx_slot,
+    TG_ABI,          sizeof(tg_host),     service_default_of, service_call,           tg_fail,
+    service_log,     tg_workspace,        tg_parallel_for,    tg_ctx_threads,         tg_ctx_stream,
+    service_verbose, tg_device_workspace, tg_ctx_slot,        tg_ctx_batch_invariant,
 };
 
 /* ---- symbols of a shared object, read from its dynamic section ---- */

@@ -76,10 +76,17 @@ int tg_backend_named(const char *vendor)
     return tg_registry_backend_by_vendor(vendor);
 }
 
+int tg_fits_batch(const tg_ctx *ctx, const reg_impl *impl)
+{
+    enum { ONLY = TG_ONLY_BATCH_INVARIANT & ~TG_BATCH_INVARIANT };
+    return (impl->impl.takes & (ctx->batch_invariant ? TG_BATCH_INVARIANT : ONLY)) ==
+           (ctx->batch_invariant ? TG_BATCH_INVARIANT : 0u);
+}
+
 int tg_impl_supported(const tg_ctx *ctx, int impl)
 {
     const reg_impl *r = tg_registry_impl(impl);
-    return r && (r->impl.needs & ~ctx->cpu_features) == 0 &&
+    return r && (r->impl.needs & ~ctx->cpu_features) == 0 && tg_fits_batch(ctx, r) &&
            (tg_ctx_has_parts(ctx, r, 0) || tg_ctx_has_parts(ctx, r, 1));
 }
 

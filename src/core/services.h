@@ -89,12 +89,15 @@ int tg_streams(int64_t bytes);
  *   <family>_ref.c       TG_REF_IMPLS(family) = { TG_REF_IMPL(op, run), ..., TG_IMPLS_END };
  *   <family>_parts.c     TG_PARTS_IMPLS(family) = { TG_PARTS_IMPL(op, run), ... };
  *   <family>_cpu.c       TG_CPU_IMPLS(family) = { TG_CPU_IMPL(op, run), ... };
+ * All of them promise that rows do not know their batch, in contexts that ask for it.
  * The parts are of the backend cpu; <family>_cpu.c is compiled once for each level TG_LEVEL.
  */
 #define TG_PARTS_IMPLS(family) const tg_impl tg_impls_##family##_parts[]
-#define TG_PARTS_IMPL(op, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS | TG_TAKES_ANY_DEVICE, NULL, run)
+#define TG_PARTS_IMPL(op, run) \
+    TG_IMPL(op, "", 0, TG_TAKES_FLOATS | TG_TAKES_ANY_DEVICE | TG_BATCH_INVARIANT, NULL, run)
 #define TG_REF_IMPLS(family) const tg_impl tg_impls_##family##_ref[]
-#define TG_REF_IMPL(op, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS | TG_TAKES_F64, NULL, run)
+#define TG_REF_IMPL(op, run) \
+    TG_IMPL(op, "", 0, TG_TAKES_FLOATS | TG_TAKES_F64 | TG_BATCH_INVARIANT, NULL, run)
 
 #ifdef TG_LEVEL
 #define TG_PASTE4_(a, b, c, d) a##b##c##d
@@ -104,7 +107,7 @@ int tg_streams(int64_t bytes);
 #define TG_CPU_IMPLS(family) const tg_impl TG_PASTE4(tg_impls_, family, _cpu_, TG_LEVEL)[]
 #define TG_CPU_IMPL(op, run) TG_CPU_IMPL_IF(op, TG_TAKES_FLOATS, NULL, run)
 #define TG_CPU_IMPL_IF(op, takes, accepts, run) \
-    TG_IMPL(op, TG_STRING(TG_LEVEL), TG_LEVEL_NEEDS, takes, accepts, run)
+    TG_IMPL(op, TG_STRING(TG_LEVEL), TG_LEVEL_NEEDS, (takes) | TG_BATCH_INVARIANT, accepts, run)
 #endif
 
 #endif

@@ -169,10 +169,22 @@ static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
     return gemm_run_batch(ctx, args, run);
 }
 
+/* Where rows do not know their batch, the number of rows and columns decides nothing. */
+static int accepts_any(const tg_gemm_args *args)
+{
+    return gemm_inner(args) >= TERMS;
+}
+
 /* Products that fill tiles. */
 static int accepts(const tg_gemm_args *args)
 {
-    return gemm_rows(args->c) >= SIDE && gemm_cols(args->c) >= SIDE && gemm_inner(args) >= TERMS;
+    return gemm_rows(args->c) >= SIDE && gemm_cols(args->c) >= SIDE && accepts_any(args);
+}
+
+static int accepts_any_batch(const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = gemm_of_batch(args);
+    return accepts_any(&all);
 }
 
 static int accepts_batch(const tg_batched_gemm_args *args)
@@ -182,7 +194,11 @@ static int accepts_batch(const tg_batched_gemm_args *args)
 }
 
 TG_CPU_IMPLS(gemm) = {
-    TG_CPU_IMPL_IF(gemm, TG_TAKES_BF16, accepts, run),
-    TG_CPU_IMPL_IF(batched_gemm, TG_TAKES_BF16, accepts_batch, run_batch),
+    TG_IMPL(gemm, "amx", TG_LEVEL_NEEDS, TG_TAKES_BF16, accepts, run),
+    TG_IMPL(batched_gemm, "amx", TG_LEVEL_NEEDS, TG_TAKES_BF16, accepts_batch, run_batch),
+    TG_IMPL(gemm, "amx_any", TG_LEVEL_NEEDS, TG_TAKES_BF16 | TG_ONLY_BATCH_INVARIANT, accepts_any,
+            run),
+    TG_IMPL(batched_gemm, "amx_any", TG_LEVEL_NEEDS, TG_TAKES_BF16 | TG_ONLY_BATCH_INVARIANT,
+            accepts_any_batch, run_batch),
     TG_IMPLS_END,
 };

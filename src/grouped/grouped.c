@@ -143,8 +143,11 @@ tg_status grouped_reserve(tg_ctx *ctx, int64_t groups, grouped_memory *memory)
     return memory->first && memory->words ? TG_OK : TG_ENOMEM;
 }
 
-void grouped_run(tg_ctx *ctx, const grouped_memory *memory, const grouped_product *p)
+void grouped_run(tg_ctx *ctx, const grouped_memory *memory, const grouped_product *given)
 {
+    grouped_product all = *given;
+    const grouped_product *p = &all;
+    all.alike = tg_ctx_batch_invariant(ctx);
     const int64_t lanes = is_turned(p) ? LEFT_LANES : NR, unit = p->unit ? p->unit : lanes;
     const int64_t most = COLS / (p->second ? 2 : 1) / unit * unit;
     const int64_t threads = tg_ctx_threads(ctx);

@@ -85,6 +85,7 @@ typedef struct grouped_product {
     /* A task has columns from two places, `second` apart, each of `cols`. 0: from one. */
     int64_t second;
     int64_t unit; /* tasks begin at multiples of so many columns; 0: of any number */
+    int alike;    /* groups of few rows are computed as others are; grouped_run() sets it */
     void (*write)(const struct grouped_product *p, const grouped_block *b);
     const void *arg;
 } grouped_product;

@@ -115,7 +115,7 @@ SIMD_INLINE void multiply_few_terms(el e, const grouped_factor *f, int64_t rows,
 
 static inline int is_few(const grouped_product *p, int64_t rows)
 {
-    return !p->by_group && rows <= (p->terms_are_rows ? FEW_TERMS : FEW);
+    return !p->by_group && !p->alike && rows <= (p->terms_are_rows ? FEW_TERMS : FEW);
 }
 
 #endif

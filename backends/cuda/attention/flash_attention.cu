@@ -68,10 +68,10 @@ tg_status cuda_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_for
     if (!takes(args))
         return TG_EUNSUPPORTED;
     flash_problem p = problem_of(args);
-    const bool decode = FLASH_IS_DECODE(args);
     tg_status status = cuda_begin(&call, ctx, "flash_attention_forward", args->q);
     if (status != TG_OK)
         return status;
+    const bool decode = FLASH_IS_DECODE(args) && !call.alike;
     by_type(args->q, [&](auto t) {
         using T = decltype(t);
         const int64_t bytes = (decode ? flash_decode_bytes<T>(p, call.processors) : 0) +

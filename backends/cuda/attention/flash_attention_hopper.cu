@@ -73,12 +73,18 @@ static tg_status run_in_place(tg_ctx *ctx, const char *op, const ARGS *args, fla
     return cuda_end(&call, launched ? TG_OK : TG_EUNSUPPORTED);
 }
 
-/* Heads of more than 128 elements are left to cuDNN where it takes them. */
-int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_args *args)
+/* Of any number of queries. */
+int cuda_flash_attention_forward_sm90_any_accepts(const tg_flash_attention_forward_args *args)
 {
     const tg_tensor *const tensors[] = {args->q, args->k, args->v, args->y};
     return are_for_engine(tensors) && args->scale >= 0 && !args->bias && args->dropout == 0 &&
-           !FLASH_IS_DECODE(args) && takes(args) &&
+           takes(args);
+}
+
+/* Heads of more than 128 elements are left to cuDNN where it takes them. */
+int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_args *args)
+{
+    return cuda_flash_attention_forward_sm90_any_accepts(args) && !FLASH_IS_DECODE(args) &&
            (width_of(args->q) <= 128 || !cuda_flash_attention_cudnn_accepts(args));
 }
 

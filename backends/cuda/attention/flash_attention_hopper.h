@@ -11,6 +11,7 @@ extern "C" {
 
 tg_status cuda_flash_attention_forward_sm90(tg_ctx *ctx,
                                             const tg_flash_attention_forward_args *args);
+int cuda_flash_attention_forward_sm90_any_accepts(const tg_flash_attention_forward_args *args);
 int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_args *args);
 tg_status cuda_flash_attention_backward_sm90(tg_ctx *ctx,
                                              const tg_flash_attention_backward_args *args);

@@ -118,7 +118,15 @@ tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tens
             TG_EINVAL,
             "%s: the tensors lie on card %d, the context works on card %d: one context a card", op,
             card, r->card);
-    *call = (cuda_call){ctx, op, cuda_stream(r), r->fault, r->processors, r->capability, card, {0}};
+    *call = (cuda_call){ctx,
+                        op,
+                        cuda_stream(r),
+                        r->fault,
+                        r->processors,
+                        r->capability,
+                        card,
+                        cuda_host->batch_invariant(ctx),
+                        {0}};
     const cudaError_t error = enter(card, &call->before);
     return error == cudaSuccess ? TG_OK : cuda_failed(op, error);
 }

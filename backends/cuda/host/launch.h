@@ -37,6 +37,7 @@ typedef struct cuda_call {
     cuda_fault *fault;
     int processors, capability; /* of the card: multiprocessors, 90 for compute capability 9.0 */
     int card;
+    int alike; /* rows do not know their batch: their number and their places decide nothing */
     cuda_before before;
 } cuda_call;
 

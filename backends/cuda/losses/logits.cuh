@@ -159,7 +159,7 @@ enum { ROWS_OF_PROCESSOR = 4 };
 
 static inline bool few_rows(const cuda_call &call, int64_t rows)
 {
-    return rows < (int64_t)ROWS_OF_PROCESSOR * call.processors;
+    return !call.alike && rows < (int64_t)ROWS_OF_PROCESSOR * call.processors;
 }
 
 enum { LOSS_LANES = 256, GRADIENT_LANES = 512, CHUNKS_OF_A_THREAD = 16 };

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_
     extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
-    t.shift = shift_of(a.x.row<T>(t.first));
+    t.shift = shift_of(t, a.x.row<T>(t.first));
     typename rows::stream xs;
     typename rows::vector weight, bias;
     uint4 *const vectors = chunks + rows::stream::CHUNKS * blockDim.x;

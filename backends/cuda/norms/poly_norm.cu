@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
     extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
-    t.shift = shift_of(a.x.row<T>(t.first));
+    t.shift = shift_of(t, a.x.row<T>(t.first));
     row_stream<T, K, 1, K == FEW ? ROWS_AHEAD : 0> xs;
     float w[3];
     xs.from[0] = a.x;

@@ -40,7 +40,7 @@ template <class T, int K, int FORM> struct forward_rows {
             t.step = 1;
             end = min(a.rows, t.first + each);
         }
-        t.shift = shift_of(a.x.row<T>(t.first));
+        t.shift = shift_of(t, a.x.row<T>(t.first));
         in.from[0] = a.x;
         if (TWO)
             in.from[TWO] = a.second;
@@ -193,7 +193,7 @@ CUDA_OPERATOR(fused_add_rms_norm_forward, TG_TAKES_FLOATS);
 
 tg_status cuda_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {
-    if (rms_norm_is_wide(a))
+    if (!cuda_host->batch_invariant(ctx) && rms_norm_is_wide(a))
         return rms_norm_forward_wide(ctx, a);
     forward_args f = forward_of(a);
     const tg_tensor *const tensors[] = {a->x, a->y, a->weight, a->gate, a->scale, a->shift};

@@ -71,7 +71,7 @@ static bool launch_held(const cuda_call &call, factor_args &a, bool wanted, tg_s
     const int64_t alike = element<T>::WHOLE ? 1 : MOST_STARTS,
                   share = ceil_div(ceil_div(room, groups * s.ranks), alike) * alike,
                   units = min_of(s.blocks / s.ranks, share);
-    a.lanes = s.lanes;
+    a.lanes = lanes_of(call, s.lanes);
     a.units = units > 0 ? (int)units : 1;
     if (wanted)
         *status = take_memory(call, a.groups * a.units * COLUMNS_OF<GATED> * a.n, &a.partial);
@@ -92,7 +92,7 @@ static tg_status launch_walked(const cuda_call &call, factor_args &a, bool wante
                   down = ceil_div((int64_t)call.processors * 8, across * groups);
     const dim3 rows((unsigned)min_of(a.height > 0 ? a.height : 1, INT32_MAX), (unsigned)groups);
     a.units = (int)min_of(rows.x, down);
-    a.lanes = STREAM_THREADS;
+    a.lanes = lanes_of(call, STREAM_THREADS);
     if (wanted) {
         const tg_status status =
             take_memory(call, a.groups * a.units * COLUMNS_OF<GATED> * a.n, &a.partial);

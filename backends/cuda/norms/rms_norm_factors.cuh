@@ -40,7 +40,7 @@ template <class T, int K, bool GATED> struct factor_rows {
             in.from[i] = *from[i];
             in.from[i].data += group * a.height * in.from[i].stride;
         }
-        t.shift = shift_of(in.from[0].template row<T>(t.first));
+        t.shift = shift_of(t, in.from[0].template row<T>(t.first));
         in.begin(t, a.height, a.n, shared);
         if (!GATED)
             weight.scale.data = a.scale.row<char>(group), weight.scale.f32 = a.scale_f32;

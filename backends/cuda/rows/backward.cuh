@@ -92,7 +92,7 @@ static bool launch_held(const cuda_call &call, const F &f, backward_args a, bool
     if (room < 0)
         return false;
     const int64_t blocks = blocks_of<T>(s, room);
-    a.lanes = s.lanes;
+    a.lanes = lanes_of(call, s.lanes);
     a.merged = *parts && ARE_FEW<K> && s.ranks == 1 && blocks > 0 && blocks <= ranks;
     *parts = *parts && !a.merged;
     *status = take_partial(call.ctx, blocks / s.ranks, blocks, *parts, &a, sums);
@@ -119,7 +119,7 @@ static tg_status launch_walked(const cuda_call &call, const F &f, backward_args 
         if (wanted)
             columns_kernel<F, T>
                 <<<dim3((unsigned)across, (unsigned)down), COLUMN_THREADS, 0, call.stream>>>(f, a);
-    a.lanes = STREAM_THREADS;
+    a.lanes = lanes_of(call, STREAM_THREADS);
     backward_kernel<F, T, 0><<<(unsigned)blocks, STREAM_THREADS, 0, call.stream>>>(f, a, *sums);
     return TG_OK;
 }

@@ -130,7 +130,7 @@ template <class F, class T, int K> struct gradient_rows {
 
     __device__ __forceinline__ void begin(const backward_args &a, team &t, uint4 *shared)
     {
-        t.shift = shift_of(a.x.row<T>(t.first));
+        t.shift = shift_of(t, a.x.row<T>(t.first));
         in.from[0] = a.dy;
         in.from[1] = a.x;
         in.begin(t, a.rows, a.n, shared);

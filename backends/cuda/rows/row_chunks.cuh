@@ -81,10 +81,16 @@ __device__ __forceinline__ void store_chunk(T *row, int j, int n, const float (&
     }
 }
 
-/* Elements by which the chunks of a row begin before it. */
+/* Elements by which the chunks of a row begin before it. Of rows that are taken alike they begin
+ * with it, and are read element by element where it begins at no multiple of 16 bytes. */
 template <class T> __device__ __forceinline__ int shift_of(const T *row)
 {
     return element<T>::WHOLE ? 0 : (int)((uintptr_t)row % 16 / sizeof(T));
+}
+
+template <class T> __device__ __forceinline__ int shift_of(const team &t, const T *row)
+{
+    return t.alike ? 0 : shift_of(row);
 }
 
 /* each(k, j): the thread's k-th chunk begins at element j of the row. Chunks that are held are all

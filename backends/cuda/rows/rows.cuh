@@ -17,6 +17,12 @@ struct row_shape {
     int64_t blocks;     /* that hold all rows at once */
 };
 
+/* What a kernel's team is told of a row's threads. */
+static inline int lanes_of(const cuda_call &call, int lanes)
+{
+    return call.alike ? lanes | ROWS_ALIKE : lanes;
+}
+
 /* chunks: of a row; held: how many of them a thread can hold; most: threads of a block; ranks:
  * blocks that a row may have; least: threads of a block, at least. */
 static inline row_shape shape_rows(int64_t rows, int64_t chunks, int held, int most, int ranks = 1,
@@ -187,7 +193,7 @@ static bool launch_held(const cuda_call &call, ARGS &a, const row_shape &s,
     const int room = s.held && k.kernel ? room_for(call, s, shared, known, k.kernel) : -1;
     if (room < 0)
         return false;
-    a.lanes = s.lanes;
+    a.lanes = lanes_of(call, s.lanes);
     launch_rows(call, s, again ? blocks_of<T>(s, room) : s.blocks, shared, k.kernel, a);
     return true;
 }
@@ -221,7 +227,7 @@ static void launch_forward(const cuda_call &call, ARGS a, const row_kernels<ARGS
             return;
     }
     const row_shape s = shape_rows(a.rows, chunks, HELD, MOST_LANES);
-    a.lanes = s.lanes;
+    a.lanes = lanes_of(call, s.lanes);
     launch_rows(call, s, s.blocks, 0, kernels.walked, a);
 }
 

@@ -98,15 +98,20 @@ __device__ __forceinline__ unsigned mask_of_lanes(int count)
     return count >= 32 ? 0xffffffffu : ((1u << count) - 1) << ((threadIdx.x & 31) & ~(count - 1));
 }
 
+/* Beside the number of threads of a row: rows are taken alike, wherever they begin. */
+enum { ROWS_ALIKE = 1 << 16 };
+
 struct team {
     int lanes, lane, index; /* a power of two; 0 to lanes - 1; which team of the block */
-    int64_t first, step;    /* its rows */
+    bool alike;
+    int64_t first, step; /* its rows */
     /* elements by which the chunks of a row begin before it: see row_chunks.cuh */
     int shift;
 
     /* More threads than a block has are those of a cluster, which has no others. */
     __device__ __forceinline__ team(team_memory *m, int threads_of_a_row)
-        : lanes(threads_of_a_row), shift(0), memory(m), phase(0), ranks(1), rank(0)
+        : lanes(threads_of_a_row & (ROWS_ALIKE - 1)), alike(threads_of_a_row & ROWS_ALIKE),
+          shift(0), memory(m), phase(0), ranks(1), rank(0)
     {
         const int block = (int)blockDim.x;
         if (lanes > block) {

@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
     extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
-    t.shift = shift_of(a.x.row<T>(t.first));
+    t.shift = shift_of(t, a.x.row<T>(t.first));
     row_stream<T, K, 1> xs;
     xs.from[0] = a.x;
     xs.begin(t, a.rows, a.n, chunks, MINUS_INFINITY<T>);

@@ -88,6 +88,8 @@ tg_ctx *context_of_last_call(void);
  * of contexts that are made from now on for a device: set_device_allocator("cuda", allocate, free).
  */
 PyObject *contexts_set_allocator(PyObject *module, PyObject *args);
+/* Of all contexts, those to come too. */
+PyObject *contexts_set_batch_invariant(PyObject *module, PyObject *on);
 /* Waits for all devices. */
 tg_status contexts_sync(void);
 /* Ends the contexts of devices, or those of one stream, release([stream]) -> how many: their work

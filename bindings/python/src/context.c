@@ -29,6 +29,8 @@ static on_device **devices;
 static size_t lists, count;
 static unsigned ended; /* how often contexts of devices have ended */
 
+static int batch_invariant = -1; /* of all contexts; -1: as TIGON_BATCH_INVARIANT has it */
+
 /* Where the workspace of a device's contexts comes from are functions of a framework that has an
  * allocator of its own, or NULL. */
 static struct kind {
@@ -226,6 +228,28 @@ static tg_ctx *device_context(const place *where)
     return new_device_context(where);
 }
 
+static tg_ctx *as_set(tg_ctx *ctx)
+{
+    const int on = batch_invariant;
+    if (ctx && on >= 0 && tg_ctx_batch_invariant(ctx) != on)
+        tg_ctx_set_batch_invariant(ctx, on);
+    return ctx;
+}
+
+/* Returns what it was before. */
+PyObject *contexts_set_batch_invariant(PyObject *module, PyObject *on)
+{
+    (void)module;
+    const char *of_environment = getenv("TIGON_BATCH_INVARIANT");
+    const int before =
+        batch_invariant >= 0 ? batch_invariant : of_environment && !strcmp(of_environment, "1");
+    const int wanted = PyObject_IsTrue(on);
+    if (wanted < 0)
+        return NULL;
+    batch_invariant = wanted;
+    return PyBool_FromLong(before);
+}
+
 tg_ctx *context_for(const place *where)
 {
     if (where->device_type == TG_DEVICE_CPU || where->device_type == 0) {
@@ -236,7 +260,7 @@ tg_ctx *context_for(const place *where)
         last.ctx = device_context(where);
         last.ended = ended;
     }
-    return last.ctx;
+    return as_set(last.ctx);
 }
 
 tg_ctx *context_of_last_call(void)

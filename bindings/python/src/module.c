@@ -144,6 +144,8 @@ static PyMethodDef functions[] = {
      "Bytes of workspace that were in use at once since the last trim, in the context of this "
      "thread's last "
      "call."},
+    {"set_batch_invariant", contexts_set_batch_invariant, METH_O,
+     "Whether rows do not know their batch, in all calls from now on. Returns what it was."},
     {"workspace_trim", workspace_trim, METH_NOARGS,
      "Gives back what workspace that context keeps, and begins to count its peak anew."},
     {"cpu_level", cpu_level, METH_NOARGS, "The highest level of this machine's processor."},

@@ -17,6 +17,20 @@ _core.set_allocator(_outputs.allocate)
 _core.set_external(_devices.stream, _devices.card)
 
 
+class batch_invariant:
+    """From here on, results of a row have the same bits whatever other rows are in a call (TIGON_BATCH_INVARIANT, context.h): in all threads,
+    backward passes too. `with tigon.batch_invariant(): ...` puts back what was set before; batch_invariant(False) ends it."""
+
+    def __init__(self, on: bool = True) -> None:
+        self._before = _core.set_batch_invariant(on)
+
+    def __enter__(self) -> "batch_invariant":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _core.set_batch_invariant(self._before)
+
+
 def check() -> None:
     """Compares operators with their reference on this machine and prints what was found; raises AssertionError if they differ."""
     from tigon import _check

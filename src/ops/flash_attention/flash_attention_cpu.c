@@ -18,6 +18,7 @@ typedef struct fa_forward {
     float *parts;
     char *scratch; /* one piece of scratch_size for each worker */
     int64_t scratch_size;
+    int alike; /* the number of queries decides nothing, and tiles of keys begin at multiples */
 } fa_forward;
 
 /* What a block of queries keeps from tile to tile. */
@@ -147,7 +148,8 @@ static void fa_forward_task(const fa_task *given, word *scratch)
     task.scores = (float *)(task.v_stack + values * FA_STACK_TILE);
     fa_forward_begin(&task, (word *)(task.scores + FA_KB * FA_QB));
     const int64_t end = fa_min(task.of.at.keys, task.end - 1 + task.of.hi);
-    for (int64_t k0 = fa_first_key(&task.of, task.begin); k0 < end; k0 += FA_KB)
+    const int64_t first = fa_first_key(&task.of, task.begin);
+    for (int64_t k0 = task.f->alike ? first / FA_KB * FA_KB : first; k0 < end; k0 += FA_KB)
         fa_forward_keys(&task, k0);
     fa_forward_finish(&task);
 }
@@ -162,10 +164,10 @@ static attention_keys fa_seen_keys(const fa_sequence *s)
     return (attention_keys){fa_first_key(s, 0), fa_min(s->at.keys, s->at.queries - 1 + s->hi)};
 }
 
-static int64_t fa_few_keys(const fa_sequence *s)
+static int64_t fa_few_keys(const fa_forward *f, const fa_sequence *s)
 {
     const attention_keys keys = fa_seen_keys(s);
-    const int few = s->at.queries > 0 && s->at.queries <= FA_FEW;
+    const int few = !f->alike && s->at.queries > 0 && s->at.queries <= FA_FEW;
     return few ? fa_max(0, keys.end - keys.begin) : 0;
 }
 
@@ -182,13 +184,13 @@ static int64_t fa_cut_keys(fa_forward *f)
     int64_t all = 0;
     for (int64_t i = 0; i < count; i++) {
         const fa_sequence s = fa_sequence_at(&f->n.mask, i);
-        all += fa_few_keys(&s);
+        all += fa_few_keys(f, &s);
     }
     const int64_t piece = fa_max(FA_LEAST_PIECE, (all + FA_PIECES - 1) / FA_PIECES);
     f->before[0] = 0;
     for (int64_t i = 0; i < count; i++) {
         const fa_sequence s = fa_sequence_at(&f->n.mask, i);
-        f->pieces[i] = (fa_few_keys(&s) + piece - 1) / piece;
+        f->pieces[i] = (fa_few_keys(f, &s) + piece - 1) / piece;
         f->before[i + 1] = f->before[i] + f->pieces[i] * fa_part_of(f, &s);
     }
     return f->before[count];
@@ -278,7 +280,8 @@ static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *a)
                     .v = fa_view_of(a->v),
                     .y = fa_view_of(a->y),
                     .lse = tg_data(a->lse),
-                    .blocks = FA_FORWARD_BLOCKS};
+                    .blocks = FA_FORWARD_BLOCKS,
+                    .alike = tg_ctx_batch_invariant(ctx)};
     const attention_mask *mask = &f.n.mask;
     f.tasks = tg_workspace(ctx, (size_t)(3 * (mask->sequences + 1)) * sizeof *f.tasks);
     if (!f.tasks)

@@ -134,13 +134,16 @@ static void fa_add_dkv_tasks(void *arg, int64_t begin, int64_t end, int worker)
 
 enum { LEAST_TASKS = 8 };
 
-/* How a sequence is cut, by sizes alone. */
-static void cut(const fa_backward *w, int64_t pairs, fa_cut *c)
+/* How a sequence is cut, by sizes alone. alone: by those of its heads and keys, as if it
+ * were the only one. */
+static void cut(const fa_backward *w, int64_t pairs, int alone, fa_cut *c)
 {
     const fa_sizes *n = &w->n;
     const attention_sequence *s = &c->of.at;
-    const int64_t own = s->queries * s->keys, alike = own ? pairs / own : LEAST_TASKS;
-    c->first = s->queries ? fa_min(s->keys, fa_first_key(&c->of, 0)) : s->keys;
+    const int64_t own = s->queries * s->keys;
+    const int64_t alike = alone ? 1 : own ? pairs / own : LEAST_TASKS;
+    const int64_t first = alone ? 0 : fa_first_key(&c->of, 0);
+    c->first = s->queries ? fa_min(s->keys, first) : s->keys;
     c->shares = alike * n->key_heads < LEAST_TASKS ? w->group : 1;
     const int64_t owners = alike * n->key_heads * c->shares;
     const int64_t wanted = (LEAST_TASKS + owners - 1) / owners;
@@ -172,7 +175,7 @@ static tg_status allocate(tg_ctx *ctx, fa_backward *w)
     for (int64_t i = 0; i < count; i++) {
         fa_cut *c = &w->cut[i];
         *c = (fa_cut){.of = fa_sequence_at(&n->mask, i), .dq = dq, .dkv = dkv};
-        cut(w, pairs, c);
+        cut(w, pairs, tg_ctx_batch_invariant(ctx), c);
         const int64_t owners = n->key_heads * c->shares, keys = c->of.at.keys;
         w->tasks[i + 1] = w->tasks[i] + owners * c->chunks;
         w->blocks[i + 1] = w->blocks[i] + n->heads * (c->padded / FA_QB);

@@ -99,7 +99,7 @@ static void check_nothing_missed(checker *ck)
     else if (!has_run(&ck->sum))
         checker_fail(ck, "nothing was run");
     const int whole = ck->wanted.first_impl || wanted_whole_operators(&ck->wanted);
-    if (ck->s.strict && whole && ck->s.sweep == NO_SWEEP)
+    if (ck->s.strict && whole && ck->s.sweep == NO_SWEEP && !ck->s.batch_invariant)
         coverage_gaps(&ck->sum, ck->cat, checker_device(ck), tell_gap, ck);
 }
 
@@ -143,6 +143,8 @@ static int run(checker *ck, const cli_usage *usage, const char *backend, int lis
         return fprintf(stderr, "tigon check: %s\n", error), 1;
     if (open_contexts(ck, backend))
         return 1;
+    if (ck->s.batch_invariant)
+        tg_ctx_set_batch_invariant(ck->ctx, 1);
     const char *unknown = wanted_unknown(&ck->wanted);
     if (unknown)
         return cli_error(usage,
@@ -154,12 +156,12 @@ static int run(checker *ck, const cli_usage *usage, const char *backend, int lis
         ceilings_find(&ck->under, ck->ctx);
     else if (ck->s.strict && !backend) /* what operators call does not go to the CPU either */
         tg_ctx_set_strict(ck->ctx, 1);
-    const int kinds = backend && ck->s.strict && ck->s.sweep == NO_SWEEP;
+    const int kinds = backend && ck->s.strict && ck->s.sweep == NO_SWEEP && !ck->s.batch_invariant;
     if (kinds)
         check_kinds_prepare(ck);
     for (int id = 0; id < tg_op_count(); id++)
         checker_operator(ck, id);
-    if (backend && ck->s.sweep == NO_SWEEP && check_parts(ck))
+    if (backend && ck->s.sweep == NO_SWEEP && !ck->s.batch_invariant && check_parts(ck))
         return 1;
     if (kinds && check_kinds(ck))
         return 1;
@@ -189,6 +191,9 @@ int command_check(int argc, char **argv)
         {"--threads", CLI_INT, &ck.s.threads, "N", "threads of the first call (2)"},
         {"--sweep", CLI_INT, &ck.s.sweep, "N",
          "N cases an operator with sizes drawn anew, instead of the families' own"},
+        {"--batch-invariant", CLI_FLAG, &ck.s.batch_invariant, NULL,
+         "in a batch-invariant context: a row's results have the same bits in the case's batch and "
+         "in parts of it, in another order, and in a larger batch"},
         {"--list", CLI_FLAG, &list, NULL, "print the cases and run nothing"},
         {"--verbose", CLI_FLAG, &ck.s.verbose, NULL, "a line for each case"},
         {"--json", CLI_FLAG, &ck.as_json, NULL, "print the totals as one JSON object"},

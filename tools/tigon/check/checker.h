@@ -52,6 +52,10 @@ problem *checker_problem(checker *ck, const pb_op *op, const pb_case *c, int typ
 /* A line about one implementation and case. */
 void checker_tell(const checker *ck, const char *what, const char *who, int type, const pb_case *c,
                   const char *why);
+/* What became of an implementation with a case: told, and counted. */
+void checker_record(checker *ck, int impl, int type, const pb_case *c, outcome *o);
+/* --batch-invariant: a case of an operator in all types, as a whole and in parts. */
+void checker_batches(checker *ck, const pb_op *op, const pb_case *c, const int *impls, int nimpls);
 /* A failure of no single case: a family without cases, for example. */
 void checker_fail(checker *ck, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The cases of an operator that are not for the benchmark, then those with bare options. */

@@ -94,7 +94,7 @@ problem *checker_problem(checker *ck, const pb_op *op, const pb_case *c, int typ
 
 /* ---- checks ---- */
 
-static void record(checker *ck, int impl, int type, const pb_case *c, outcome *o)
+void checker_record(checker *ck, int impl, int type, const pb_case *c, outcome *o)
 {
     const char *name = tg_impl_at(impl)->full_name;
     const tally *line = totals_line(&ck->sum, impl, type);
@@ -166,7 +166,7 @@ static void check_under(checker *ck, const pb_case *c, problem *p, int number, c
         snprintf(text, sizeof text, "%.500s", o.why);
         snprintf(o.why, sizeof o.why, "up to level %s: %s", ceiling, text);
     }
-    record(ck, number, p->type, o.reduced ? &less : c, &o);
+    checker_record(ck, number, p->type, o.reduced ? &less : c, &o);
 }
 
 /* All implementations of one operator with one problem. */
@@ -208,7 +208,7 @@ static void check_case(checker *ck, const pb_op *op, const pb_case *c, const int
             continue;
         outcome o = check_gradients(ck->ctx, ck->cat, op, c, &ck->s);
         if (o.verdict != SKIPPED)
-            record(ck, impls[i], TG_F64, c, &o);
+            checker_record(ck, impls[i], TG_F64, c, &o);
     }
 }
 
@@ -254,7 +254,11 @@ static int is_kept_for_others(checker *ck, const pb_op *op, const pb_case *c)
 static void check_one(void *arg, const pb_case *c)
 {
     const target *to = arg;
-    if (!is_kept_for_others(to->ck, to->op, c))
+    if (is_kept_for_others(to->ck, to->op, c))
+        return;
+    if (to->ck->s.batch_invariant)
+        checker_batches(to->ck, to->op, c, to->impls, to->nimpls);
+    else
         check_case(to->ck, to->op, c, to->impls, to->nimpls);
 }
 

@@ -14,6 +14,7 @@ typedef struct check_settings {
     int64_t
         sweep; /* cases of drawn sizes for each operator, instead of the family's; or NO_SWEEP */
     int quick, strict, verbose;
+    int batch_invariant; /* parts of a batch beside the whole, instead of the truth */
 } check_settings;
 
 /* What became of one implementation with one problem. */
