@@ -20,13 +20,13 @@ def agree(model, plain, given):
 @pytest.fixture
 def widths(monkeypatch):
     """Of each call, the numbers of columns of the products that are computed at once."""
-    calls, own = [], _forwards.Projections.apply
+    calls, own = [], _forwards.projections
 
     def apply(product, norm, x, *weights):
         calls.append(sum(w is not None for w in weights))
         return own(product, norm, x, *weights)
 
-    monkeypatch.setattr(_forwards.Projections, "apply", apply)
+    monkeypatch.setattr(_forwards, "projections", apply)
     return calls
 
 

@@ -34,17 +34,9 @@ KINDS = {op: {a["name"]: _kind(op, a) for a in args if a["kind"] in ("out", "out
 
 def _dtype(kind, tensors, first):
     """An element type, or its name."""
-    if kind == "float32" and str(first.dtype).endswith("float64"):
-        return "float64"
-    return kind if isinstance(kind, str) else next((tensors[n] for n in kind if n in tensors), first).dtype
-
-
-def _torch_empty(torch, first):
-    def empty(shape, dtype):
-        if first.dtype is dtype and first.shape == shape and first.is_contiguous():
-            return torch.empty_like(first)  # half as long as with a shape
-        return torch.empty(shape, dtype=dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(dtype)), device=first.device)
-    return empty
+    if isinstance(kind, str):
+        return "float64" if kind == "float32" and str(first.dtype).endswith("float64") else kind
+    return next((tensors[n] for n in kind if n in tensors), first).dtype
 
 
 def _array_empty(numpy):
@@ -64,11 +56,7 @@ def _jax_empty(jax):
 
 
 def _maker(first):
-    """empty(shape, type) of the framework of a tensor: PyTorch's, CuPy's, JAX's, else NumPy's, in whose
-    memory all others can be read."""
-    torch = sys.modules.get("torch")
-    if torch and isinstance(first, torch.Tensor):
-        return _torch_empty(torch, first)
+    """empty(shape, type) of the framework of a tensor: CuPy's, JAX's, else NumPy's, in whose memory all others can be read."""
     root = type(first).__module__.split(".")[0]
     if root == "cupy":
         return _array_empty(sys.modules["cupy"])
@@ -81,10 +69,27 @@ def _maker(first):
     return _array_empty(numpy)
 
 
+def _make_torch(torch, kinds, tensors, shapes, first):
+    own, made = first.dtype, []
+    for name, shape in shapes.items():
+        kind = kinds[name]
+        if isinstance(kind, str):
+            dtype = own if kind == "float32" and own is torch.float64 else getattr(torch, kind)
+        else:
+            dtype = _dtype(kind, tensors, first) if kind else own
+        if dtype is own and first.shape == shape and first.is_contiguous():
+            made.append(torch.empty_like(first))  # half as long as with a shape
+        else:
+            made.append(torch.empty(shape, dtype=dtype, device=first.device))
+    return tuple(made)
+
+
 def make(op, tensors, shapes):
     """Outputs of these shapes, which are by name, not yet written."""
-    first = main(op, tensors)
-    empty, kinds = _maker(first), KINDS[op]
+    first, kinds, torch = main(op, tensors), KINDS[op], sys.modules.get("torch")
+    if torch and isinstance(first, torch.Tensor):
+        return _make_torch(torch, kinds, tensors, shapes, first)
+    empty = _maker(first)
     return tuple([empty(shape, _dtype(kinds[name], tensors, first)) for name, shape in shapes.items()])
 
 

@@ -23,15 +23,20 @@ def _split(op, tensors):
     return tensors[:count], {n: t for n, t in zip(op.drawn, tensors[count:]) if t is not None}
 
 
-def check(name, inputs, tensors):
-    """All tensors are on one device (PyTorch takes a call for one on `meta`, which computes nothing, if a single one is there), and none
-    has a tangent, which would be lost."""
-    given = [(n, t) for n, t in zip(inputs, tensors) if t is not None]
-    first, device = given[0][0], given[0][1].device
-    for n, t in given:
+def check(name, given):
+    """All tensors, which are by name, are on one device (PyTorch takes a call for one on `meta`, which computes nothing, if a single one is
+    there), which is returned, and none has a tangent, which would be lost."""
+    first = next(iter(given))
+    device = given[first].device
+    for n, t in given.items():
         if t.device != device:
             raise ValueError(f"{name}: {n} is on {t.device}, expected {device}, the device of {first}")
-    refuse_tangents(name, tensors)
+    refuse_tangents(name, given.values())
+    return device
+
+
+def named(op, tensors):
+    return {n: t for n, t in zip(op.inputs, tensors) if t is not None}
 
 
 # By the rule of an input's type in ops.def, the type that implementations take where it is not that of the call.
@@ -76,36 +81,65 @@ def _shapes(op, given, options):
 
 def _all(op, given, made):
     """The outputs by name, and empty tensors for those that are not wanted: operators of PyTorch always return as many."""
-    return _result(tuple(made[n] if n in made else next(iter(given.values())).new_empty(0) for n in op.outputs))
-
-
-def _result(results):
+    results = tuple([made[n] if n in made else next(iter(given.values())).new_empty(0) for n in op.outputs])
     return results[0] if len(results) == 1 else results
 
 
-def kernel_of(op):
-    function = _core.operators[op.name]
-    names = {a["name"] for a in op.options} | set(op.drawn)
+def _compute(op, tensors, options):
+    """(The tensors of a call by name, the wanted outputs by name)."""
+    tensors, drawn = _split(op, tensors)
+    check(op.name, named(op, tensors))
+    options = {**options, **{n: int(t) for n, t in drawn.items()}}
+    given = _given(op, tensors)
+    known = _rows_shape(op, given, options)
+    wanted = _wanted(op, given, options)
+    outputs = {n: True for n in wanted}
+    outputs.update(zip(known, make(op.name, given, known)))
+    results = _core.operators[op.name](**given, **outputs, **{n: v for n, v in options.items() if n in op.numbers})
+    return given, dict(zip(wanted, results if len(wanted) != 1 else (results,)))
 
-    def kernel(*tensors, **options):
-        tensors, drawn = _split(op, tensors)
-        check(op.name, op.inputs, tensors)
-        options.update({n: int(t) for n, t in drawn.items()})
-        given = _given(op, tensors)
-        known = _rows_shape(op, given, options)
-        wanted = _wanted(op, given, options)
-        outputs = {n: True for n in wanted}
-        outputs.update(zip(known, make(op.name, given, known)))
-        results = function(*map(given.get, op.all_inputs), **outputs, **{n: v for n, v in options.items() if n in names})
-        return _all(op, given, dict(zip(wanted, results if len(wanted) != 1 else (results,))))
-    return kernel
+
+def kernel_of(op):
+    return lambda *tensors, **options: _all(op, *_compute(op, tensors, options))
+
+
+def compute_of(op):
+    """compute(tensors, options): a tuple of all outputs, None for those that are not wanted."""
+    function, inputs, numbers, count = _core.operators[op.name], op.inputs, op.numbers, len(op.outputs)
+    always = [n for n in op.outputs if n not in op.flags and n not in op.follows]
+
+    def of_any(tensors, options):
+        made = _compute(op, [t if t is None else t.resolve_neg() for t in tensors], options)[1]
+        return tuple([made.get(n) for n in op.outputs])
+
+    def compute(tensors, options):
+        given = {n: t if t.is_contiguous() and not t.is_neg() else side_by_side(t.resolve_neg())
+                 for n, t in zip(inputs, tensors) if t is not None}
+        if check(op.name, given).type == "npu":
+            return of_any(tensors, options)
+        asked = dict.fromkeys(always, True)
+        for n, v in options.items():
+            if n in numbers:
+                given[n] = v
+            elif v:
+                asked[n] = True
+        results = function(**given, **asked)
+        if count == 1:
+            return (results,)
+        if len(always) == count:
+            return results
+        made = [n for n in op.outputs if n in asked or op.follows.get(n) in given]
+        made = dict(zip(made, results if len(made) > 1 else (results,)))
+        return tuple([made.get(n) for n in op.outputs])
+
+    return of_any if op.drawn or op.rows else compute
 
 
 def fake_of(op):
     def fake(*tensors, **options):
         tensors, _ = _split(op, tensors)
-        check(op.name, op.inputs, tensors)
-        given = {n: t for n, t in zip(op.inputs, tensors) if t is not None}
+        given = named(op, tensors)
+        check(op.name, given)
         shapes = _shapes(op, given, options)
         return _all(op, given, dict(zip(shapes, make(op.name, given, shapes))))
     return fake
@@ -136,21 +170,27 @@ def vmap_product_of(_op):
     return vmap
 
 
+def lowered(op, device, tensors):
+    """The tensors of a call as autocast has them: products are computed in its type; elsewhere tensors that must be of one type get the
+    widest of theirs."""
+    given = dict(zip(op.inputs, tensors))
+    mixed = [n for n in op.of_one_type if given.get(n) is not None and given[n].dtype != torch.float64]
+    if op.family in LOWERED:
+        to = torch.get_autocast_dtype(device)
+    elif len({given[n].dtype for n in mixed}) > 1:
+        to = torch.float32
+    else:
+        mixed = ()
+    given.update({n: given[n].to(to) for n in mixed})
+    return tuple(given.values())
+
+
 def autocast_of(op, device):
-    """Products are computed in autocast's type; elsewhere tensors that must be of one type get the widest of theirs."""
     target = getattr(torch.ops.tigon, op.name)
     key = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{KEYS[device]}"))
 
     def cast(*tensors, **options):
-        given = dict(zip(op.inputs, tensors))
-        mixed = [n for n in op.of_one_type if given.get(n) is not None and given[n].dtype != torch.float64]
-        if op.family in LOWERED:
-            to = torch.get_autocast_dtype(device)
-        elif len({given[n].dtype for n in mixed}) > 1:
-            to = torch.float32
-        else:
-            mixed = ()
-        given.update({n: given[n].to(to) for n in mixed})
+        given = lowered(op, device, tensors)
         with torch._C._ExcludeDispatchKeyGuard(key):
-            return target(*given.values(), **options)
+            return target(*given, **options)
     return cast

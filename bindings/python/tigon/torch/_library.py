@@ -6,6 +6,7 @@ from tigon import _core
 from tigon._devices import KEYS
 from tigon._once import final, no_forward_mode, no_second_gradient
 from tigon._outputs import SCHEMA
+from tigon.torch._direct import differentiable, direct, is_watched
 from tigon.torch._kernels import autocast_of, check, fake_of, kernel_of, refuse_tangents, vmap_of, vmap_product_of
 from tigon.torch._table import FAMILIES, PRODUCTS, REPEATED, UPDATES, WHOLE, Operator
 
@@ -22,6 +23,7 @@ class _Library(torch.library.Library):
 
 library = _Library("tigon", "DEF")
 functions = {}  # the operators, with their gradients
+direct_calls = {}  # and without
 _NONE = {}  # the options of an operator that has none
 
 
@@ -33,10 +35,9 @@ def _setup_context(family):
         known = {**dict(zip(forward.inputs, inputs)), **outputs}
         ctx.save_for_backward(*(known[n] for n in saved))
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(outputs[n] for n in family.constant))
+        ctx.mark_non_differentiable(*(outputs[n] for n in family.constant if outputs[n] is not None))
         ctx.options = keyword_only_inputs
-        ctx.like = {n: known[n] for n in family.upstream.values()}
-        ctx.like = {n: (t.shape, t.dtype, t.device) for n, t in ctx.like.items()}
+        ctx.like = {n: (t.shape, t.dtype, t.device) for n in family.upstream.values() if (t := known[n]) is not None}
         ctx.sizes = known[family.backward.rows[0]].shape[0] if family.backward.rows else None
     return setup_context
 
@@ -56,8 +57,12 @@ def _upstream(ctx, family, gradients):
 def _scaled(gradient, upstream, again):
     """A gradient that forward computed for an upstream gradient of 1, times the one that came: in place where no other backward can
     read it again, since that of a head's weight is large."""
-    upstream = upstream.to(gradient.dtype).reshape(1)  # (vmap of PyTorch's product takes no number of each entry of an empty batch)
-    return gradient * upstream if again else gradient.mul_(upstream)
+    upstream = upstream.to(gradient.dtype)
+    if again or is_watched():
+        upstream = upstream.reshape(1)  # (vmap of PyTorch's product takes no number of each entry of an empty batch)
+        return gradient * upstream if again else gradient.mul_(upstream)
+    torch._foreach_mul_([gradient], upstream.reshape(()))  # mul_() by a number on a card reads element by element
+    return gradient
 
 
 def _repeated(known, options, rows):
@@ -72,7 +77,7 @@ def _repeated(known, options, rows):
 
 def _backward(family):
     forward, backward = family.forward, family.backward
-    target = getattr(torch.ops.tigon, backward.name)
+    target = direct_calls[backward.name]
     names = {a["name"] for a in backward.options}
 
     def compute(needed, ctx, known, again):
@@ -114,6 +119,7 @@ def _differentiable(op, gradient, setup):
     """Gives an operator its gradient, gradient(needs, ctx, *gradients of outputs). The transforms of torch.func do not see what
     torch.library is told: under them it is an autograd.Function of options and tensors."""
     operator = getattr(torch.ops.tigon, op.name)
+    eager = differentiable(op, operator, gradient, setup)
     torch.library.register_autograd(f"tigon::{op.name}", lambda ctx, *given: gradient(ctx.needs_input_grad, ctx, *given),
                                     setup_context=setup, lib=library)
 
@@ -138,7 +144,7 @@ def _differentiable(op, gradient, setup):
 
     def call(*args, **options):
         if not torch._C._are_functorch_transforms_active():
-            return operator(*args, **options)
+            return eager(*args, **options)
         tensors = [argument(op, n, args, options) for n in op.inputs]
         return Function.apply({n: v for n, v in options.items() if n not in op.inputs}, *tensors)
 
@@ -147,6 +153,7 @@ def _differentiable(op, gradient, setup):
 
 def _define(op):
     library.define(op.schema())
+    direct_calls[op.name] = direct(op, getattr(torch.ops.tigon, op.name))
     for key in KEYS.values():
         library.impl(op.name, kernel_of(op), key)
     torch.library.register_fake(f"tigon::{op.name}", fake_of(op), lib=library)
@@ -206,15 +213,15 @@ def _define_update(name):
 
     def kernel(*given, **options):
         given, rates = split(given)
-        check(name, tensors, given)
         named = dict(zip(tensors, given))
+        check(name, {n: t for n, t in named.items() if t is not None})
         options.update({n: t.item() for n, t in rates.items() if t is not None})
         inputs = [named.pop(n) for n in tensors if n not in updated]
         function(*inputs, **named, **options)
         torch.autograd.graph.increment_version([t for t in named.values() if t is not None])
 
     def fake(*given, **options):
-        check(name, tensors, split(given)[0])
+        check(name, {n: t for n, t in zip(tensors, split(given)[0]) if t is not None})
 
     for key in KEYS.values():
         library.impl(name, kernel, key)
@@ -226,7 +233,7 @@ def _define_whole(name):
     op = Operator(name)
     _define(op)
     torch.library.register_autograd(f"tigon::{name}", _refuse_gradient(name), lib=library)
-    functions[name] = getattr(torch.ops.tigon, name)
+    functions[name] = direct_calls[name]
 
 
 def _refuse_gradient(name):

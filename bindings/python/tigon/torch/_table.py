@@ -70,6 +70,9 @@ class Operator:
         self.rules = {a["name"]: a["rule"] for a in arguments}
         self.of_one_type = [a["name"] for a in shown if a["rule"] == "T" and a["kind"] in ("in", "opt")]
         self.rows = ROWS.get(name)
+        self.numbers = {a["name"] for a in self.options} | drawn
+        self.known = self.numbers.union(self.flags, [f"{self.rows[0]}_rows"] if self.rows else ())
+        self.has_autocast = forward and name not in WHOLE
 
     def schema(self):
         """The operator in the language of torch.library."""

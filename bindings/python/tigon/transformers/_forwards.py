@@ -9,6 +9,8 @@ from torch import nn
 
 import tigon.torch
 from tigon._once import differentiable_once
+from tigon.torch._direct import eager
+from tigon.torch._library import direct_calls
 from tigon.torch._table import FAMILIES
 from tigon.transformers import _experts, _shared
 from tigon.transformers._classes import makers, replacing
@@ -20,13 +22,16 @@ for _name in ("swiglu", "geglu", "relu_squared"):
     torch.fx.wrap(_name)
 
 
+_gemm = direct_calls["gemm"]
+
+
 def _torch_product(a, b, trans_a=False, trans_b=False):
     return torch.mm(a.T if trans_a else a, b.T if trans_b else b)
 
 
 def _product_for(module):
     """The product that this nn.Linear computes with."""
-    return _torch_product if type(module) is nn.Linear else torch.ops.tigon.gemm
+    return _torch_product if type(module) is nn.Linear else _gemm
 
 
 def _weight_gradient(product, dy, x):
@@ -93,12 +98,15 @@ class ActivatedLinear(torch.autograd.Function):
         return None, None, dgate, dup, _weight_gradient(ctx.product, dy, y) if ctx.needs_input_grad[4] else None
 
 
+projections, activated_linear = eager(Projections), eager(ActivatedLinear)
+
+
 class Activation:
     """act(gate, up), alone and with the product that follows it."""
 
     def __init__(self, family, **options):
-        self.forward = getattr(torch.ops.tigon, f"{family}_forward")
-        self.backward = getattr(torch.ops.tigon, f"{family}_backward")
+        self.forward = direct_calls[f"{family}_forward"]
+        self.backward = direct_calls[f"{family}_backward"]
         self.gives_y = "y" in FAMILIES[family].backward.flags
         self.options = options
 
@@ -129,7 +137,7 @@ def _down(down, act_fn, gate, up):
     together = type(act_fn) in ACTIVATIONS and is_untouched(act_fn) and _is_product(down, gate, up)
     if not together or autocast_type(gate) not in (None, gate.dtype) or gate.dtype != up.dtype:
         return down(_activated(act_fn, gate, up))
-    return ActivatedLinear.apply(_product_for(down), ACTIVATIONS[type(act_fn)], gate, up, down.weight.to(gate.dtype))
+    return activated_linear(_product_for(down), ACTIVATIONS[type(act_fn)], gate, up, down.weight.to(gate.dtype))
 
 
 def _is_product(module, *inputs):
@@ -144,7 +152,7 @@ def project(product, x, *weights):
     if lowered is not None:
         x = x.to(lowered)
     weights = [weight.to(x.dtype) for weight in weights]
-    return Projections.apply(product, norm, x, *weights, *[None] * (3 - len(weights)))
+    return projections(product, norm, x, *weights, *[None] * (3 - len(weights)))
 
 
 def _projections(x, first, second):
@@ -164,7 +172,7 @@ def linear(cls, settings):
         weight = self.weight  # once: it may be computed
         if self.bias is not None or not takes(x, weight) or (x.dtype != weight.dtype and autocast_type(x) is None):
             return None
-        return project(torch.ops.tigon.gemm, x, weight)[0]
+        return project(_gemm, x, weight)[0]
 
     return replacing(cls.forward, compute)
 

@@ -12,10 +12,11 @@ import torch
 from torch import nn
 
 from tigon._once import differentiable_once
+from tigon.torch._library import direct_calls
 from tigon.transformers._plain import original, reads
 
 _NAME = "_of_tigon"  # attribute of a tensor
-_rms_norm, _rms_norm_backward = torch.ops.tigon.rms_norm_forward, torch.ops.tigon.fused_add_rms_norm_backward
+_rms_norm, _rms_norm_backward = direct_calls["rms_norm_forward"], direct_calls["fused_add_rms_norm_backward"]
 
 
 def is_plain(x):
@@ -108,5 +109,5 @@ def product_of(module, x):
     if not made.products:
         from tigon.transformers._forwards import project
 
-        made.products.update(zip(map(id, made.members), project(torch.ops.tigon.gemm, x, *(m.weight for m in made.members))))
+        made.products.update(zip(map(id, made.members), project(direct_calls["gemm"], x, *(m.weight for m in made.members))))
     return made.products.pop(id(module), None)
