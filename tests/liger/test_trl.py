@@ -129,6 +129,9 @@ def test_trainer(tmp_path, monkeypatch, name, kind):
     finally:
         tigon.transformers.uninstall()
     assert "tigon" in tigon.transformers.status(found.model).values()
+    frozen = [getattr(found, n, None) for n in ("ref_model", "teacher_model")]
+    assert all("tigon" in tigon.transformers.status(m).values() for m in frozen if isinstance(m, torch.nn.Module))
+    assert name not in ("DPO", "KTO") or frozen[0] is not None or OLD
     assert OLD and (name[:4] in ("SFT", "SFT-", "RLOO") or of_liger(found)) or len(calls) >= STEPS  # older ones have no such loss
     assert_same(found, expected, model(kind))
 

@@ -66,11 +66,7 @@ def dpo(options, folder):
     lengths = {"prompt": prompt, "chosen": options.length - prompt - 1, "rejected": options.length - prompt - 1}  # and the end of a sequence
     data = Dataset.from_list([{name: text(n, random) for name, n in lengths.items()} for _ in range(options.batch)])
     reference = policy(options)
-    if options.variant == "tigon":
-        import tigon.transformers
-
-        tigon.transformers.apply_to(reference, linear=True)  # TRL hands it to nobody's patch
-    elif options.variant == "liger":
+    if options.variant == "liger":  # TRL hands it to nobody's patch
         from liger_kernel.transformers import _apply_liger_kernel_to_instance
 
         _apply_liger_kernel_to_instance(reference, fused_linear_cross_entropy=False)

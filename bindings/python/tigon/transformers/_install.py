@@ -154,15 +154,24 @@ def _ask_again():
 # ---- there and back ----
 
 
+def _owner(module, path):
+    """(What has the last name of a path in a module, that name): "DPOTrainer.__init__" is the class's."""
+    *front, attribute = path.split(".")
+    for name in front:
+        module = getattr(module, name, None)
+    return module, attribute
+
+
 def _replace(name, replacements):
     """In the module of this name, which is loaded: what `replacements` makes of what is there."""
     module = sys.modules[name]
     if not _installed or not isinstance(module, ModuleType):
         return
-    for attribute, make in replacements.items():
-        if hasattr(module, attribute) and (name, attribute) not in _replaced:
-            _replaced[name, attribute] = getattr(module, attribute)
-            setattr(module, attribute, make(_replaced[name, attribute]))
+    for path, make in replacements.items():
+        owner, attribute = _owner(module, path)
+        if hasattr(owner, attribute) and (name, path) not in _replaced:
+            _replaced[name, path] = getattr(owner, attribute)
+            setattr(owner, attribute, make(_replaced[name, path]))
 
 
 def _of_trl(name):
@@ -175,14 +184,18 @@ def _of_trl(name):
 REPLACED = {
     "liger_kernel.transformers": {PATCH: lambda original: apply_for_trainer},
     "trl.trainer.utils": {"_ChunkedLogProbFunction": _of_trl("FusedHead"), "_use_triton": _of_trl("some_positions")},
-    "trl.trainer.distillation_trainer": {"_chunked_divergence_loss": _of_trl("divergence_loss")},
-}
+    "trl.trainer.distillation_trainer": {
+        "_chunked_divergence_loss": _of_trl("divergence_loss"), "DistillationTrainer.__init__": _of_trl("with_frozen_models"),
+    },
+    **{f"trl.trainer.{name.lower()}_trainer": {f"{name}Trainer.__init__": _of_trl("with_frozen_models")} for name in ("DPO", "KTO", "GRPO", "RLOO")},
+}  # fmt: skip
 _awaited = set()  # modules whose names are replaced once they are loaded
 
 
 def install() -> None:
-    """From now on use_liger_kernel=True of Trainer and TRL means apply_to(), with the options of liger_kernel_config, and TRL's fused head and
-    loss of distillation run on Tigon. Liger-Kernel need not be installed; where it is missing its losses that TRL imports are Tigon's.
+    """From now on use_liger_kernel=True of Trainer and TRL means apply_to(), with the options of liger_kernel_config, of the reference model
+    and the teacher of TRL's trainers as well, and TRL's fused head and loss of distillation run on Tigon. Liger-Kernel need not be installed;
+    where it is missing its losses that TRL imports are Tigon's.
 
     TIGON_TRANSFORMERS=1 in the environment does this as Python starts."""
     global _installed
@@ -204,9 +217,9 @@ def uninstall() -> None:
     _installed = False
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
-    for (name, attribute), original in _replaced.items():
+    for (name, path), original in _replaced.items():
         if name in sys.modules:
-            setattr(sys.modules[name], attribute, original)
+            setattr(*_owner(sys.modules[name], path), original)
     _replaced.clear()
     for name in NAMES:
         if isinstance(getattr(getattr(sys.modules.get(name), "__spec__", None), "loader", None), _Loader):

@@ -1,7 +1,9 @@
 """What TRL computes of a model's last layer, on Tigon: log-probabilities of tokens, and a student's divergence from its teacher."""
+import functools
 from types import SimpleNamespace
 
 import torch
+from transformers import PreTrainedModel
 
 import tigon.torch
 from tigon._devices import KEYS
@@ -9,6 +11,7 @@ from tigon.liger.chunked_loss._last_layer import DEVICE_ROOM, ROOM
 from tigon.liger.ops._shared import Function, like, scaled
 from tigon.liger.ops._traced import ops
 from tigon.liger.ops.fused_linear_cross_entropy import as_given, operands
+from tigon.transformers._install import apply_for_trainer
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -53,6 +56,22 @@ def FusedHead(original):
         )  # fmt: skip
 
     return SimpleNamespace(apply=apply)
+
+
+def with_frozen_models(original):
+    """__init__() of a trainer of TRL's. Its reference model and its teacher are patched as the model that it trains is, which is the one that
+    transformers knows of."""
+
+    @functools.wraps(original)
+    def init(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        for name in ("ref_model", "teacher_model"):
+            frozen = getattr(self, name, None)
+            frozen = None if frozen is None else self.accelerator.unwrap_model(frozen)
+            if self.args.use_liger_kernel and isinstance(frozen, PreTrainedModel):
+                apply_for_trainer(frozen, **(self.args.liger_kernel_config or {}))
+
+    return init
 
 
 class Head:
