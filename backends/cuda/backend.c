@@ -70,6 +70,8 @@ static const tg_impl impls[] = {
             cuda_fused_linear_cross_entropy_backward),
     TG_IMPL(fused_linear_logp_forward, "wgmma", 0, TG_TAKES_BF16,
             cuda_fused_linear_logp_forward_accepts, cuda_fused_linear_logp_forward),
+    TG_IMPL(fused_linear_logp_backward, "wgmma", 0, TG_TAKES_BF16,
+            cuda_fused_linear_logp_backward_accepts, cuda_fused_linear_logp_backward),
     TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
     TG_IMPL(batched_gemm, "wgmma", 0, TG_TAKES_BF16 | TG_TAKES_F16, cuda_batched_gemm_wgmma_accepts,
             cuda_batched_gemm_wgmma),

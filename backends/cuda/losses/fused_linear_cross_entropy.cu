@@ -1,8 +1,9 @@
 /* fused_linear_cross_entropy.cu - the operator where logits need never be written: bf16, on GPUs of
  * compute capability 9.0, without bias, class weights, smoothing, softcap, temperature, token
- * scaling, accuracy and predicted tokens. All else is made of gemm, cross_entropy and sum_rows. So
- * are log-probabilities of targets without gradients: fused_linear_logp forward where neither its
- * logits nor more of them is asked for.
+ * scaling, accuracy and predicted tokens. And the gradient of log-probabilities of targets alone,
+ * which is that of a loss of each row: fused_linear_logp backward without bias, softcap, and
+ * upstream gradients of entropies and of selected classes. All else is made of gemm, cross_entropy,
+ * softmax_logp and sum_rows.
  *
  * A chunk of rows, of which E takes 2 bytes an element, goes through
  *   begin_rows_kernel     which rows count
@@ -19,19 +20,15 @@
 
 /* ---- what is taken ---- */
 
-template <class ARGS> static bool accepts_layer(const ARGS *args, const flce &f)
+template <class ARGS> static bool takes_gradients(const ARGS *args)
 {
-    const int64_t most = INT32_MAX / 2;
-    return !args->bias && args->softcap == 0 && args->temperature == 1 && !args->vocab_size &&
-           f.rows > 0 && f.rows <= most && f.classes > 0 && f.classes <= most && f.hidden > 0 &&
-           f.hidden <= most && f.hidden % V<bf16> == 0 && has_tiles(f.x) && has_tiles(f.weight) &&
-           (!f.dx || has_tiles(f.dx)) && (!f.dweight || has_tiles(f.dweight));
+    return (!args->dx || has_tiles(args->dx)) && (!args->dweight || has_tiles(args->dweight));
 }
 
 template <class ARGS> static int accepts(const ARGS *args)
 {
     return !args->class_weight && args->label_smoothing == 0 && !args->token_scaling &&
-           accepts_layer(args, common_of(args));
+           args->temperature == 1 && accepts_layer(args) && takes_gradients(args);
 }
 
 int cuda_fused_linear_cross_entropy_forward_accepts(
@@ -46,11 +43,10 @@ int cuda_fused_linear_cross_entropy_backward_accepts(
     return accepts(args) && (args->dx || args->dweight);
 }
 
-int cuda_fused_linear_logp_forward_accepts(const tg_fused_linear_logp_forward_args *args)
+int cuda_fused_linear_logp_backward_accepts(const tg_fused_linear_logp_backward_args *args)
 {
-    return !args->entropy && !args->selected && !args->mean_logits && !args->log_sum_sq_probs &&
-           !args->predicted && !args->logits && args->logit_scale == 1 &&
-           accepts_layer(args, layer_of(args));
+    return !args->dentropy && !args->dselected && !args->logits && (args->dx || args->dweight) &&
+           accepts_layer(args) && takes_gradients(args);
 }
 
 /* ---- one chunk ---- */
@@ -86,7 +82,7 @@ static chunk_rows rows_of_chunk(const cuda_call &call, const flce &f, const flce
     a.counted = a.per_row && first == 0 ? f.rows : 0;
     a.z = (float)f.z;
     a.each = each;
-    a.is_logp = f.is_logp;
+    a.slope = (float)(f.is_logp ? -f.by : f.by);
     a.dloss = a.dloss && each ? a.dloss + first : a.dloss;
     a.loss = f.loss && each ? (float *)data_of(f.loss) + first : NULL;
     a.z_loss = f.z_loss && each ? (float *)data_of(f.z_loss) + first : NULL;
@@ -100,7 +96,7 @@ static bool make_logits(const cuda_call &call, const flce &f, const chunk_rows &
 {
     const product_operand x = {a.x.data, a.rows, f.hidden, a.x.stride / 2},
                           w = {data_of(f.weight), f.classes, f.hidden, stride_of(f.weight)};
-    const exponentials e = {a.state,   a.target, (row_part *)a.parts, a.rows,
+    const exponentials e = {a.state,   a.target, (row_part *)a.parts, (float)f.by, a.rows,
                             a.classes, a.tiles,  a.e != NULL};
     if (!launch_product<bf16, 0, 0>(call, TG_BF16, x, w, a.e, a.pitch, again ? a.again : NULL, e))
         return false;
@@ -211,20 +207,25 @@ cuda_fused_linear_cross_entropy_forward(tg_ctx *ctx,
     return run(ctx, "fused_linear_cross_entropy_forward", f);
 }
 
-tg_status cuda_fused_linear_logp_forward(tg_ctx *ctx, const tg_fused_linear_logp_forward_args *args)
-{
-    flce f = layer_of(args);
-    f.reduction = TG_NONE;
-    f.loss = args->logp;
-    f.lse = args->lse;
-    f.is_logp = 1;
-    return run(ctx, "fused_linear_logp_forward", f);
-}
-
 /* The sums that lse was made of come with the exponentials, so that lse itself is not read. */
 tg_status
 cuda_fused_linear_cross_entropy_backward(tg_ctx *ctx,
                                          const tg_fused_linear_cross_entropy_backward_args *args)
 {
     return run(ctx, "fused_linear_cross_entropy_backward", common_of(args));
+}
+
+tg_status cuda_fused_linear_logp_backward(tg_ctx *ctx,
+                                          const tg_fused_linear_logp_backward_args *args)
+{
+    flce f = {};
+    (last_layer &)f = layer_of(args);
+    f.by *= args->logit_scale;
+    f.dloss = args->dlogp;
+    f.dx = args->dx;
+    f.dweight = args->dweight;
+    f.accumulate = args->accumulate;
+    f.reduction = TG_NONE;
+    f.is_logp = 1;
+    return run(ctx, "fused_linear_logp_backward", f);
 }

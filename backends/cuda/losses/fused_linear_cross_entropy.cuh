@@ -12,12 +12,10 @@
 #ifndef CUDA_FUSED_LINEAR_CROSS_ENTROPY_CUH
 #define CUDA_FUSED_LINEAR_CROSS_ENTROPY_CUH
 
-#include "logits.cuh"
-#include "products/gemm_wgmma.cuh"
-#include "rows/indices.cuh"
+#include "last_layer.cuh"
 #include "rows/parts.cuh"
 
-enum { ROW_THREADS = 256, COUNT_THREADS = 1024, LOWEST = -20, HIGHEST = 60 };
+enum { COUNT_THREADS = 1024, LOWEST = -20, HIGHEST = 60 };
 
 /* What a tile's columns say of a row, the target's apart. */
 struct row_part {
@@ -42,6 +40,7 @@ struct exponentials {
     row_state *state; /* [rows] */
     const int64_t *target;
     row_part *parts; /* [rows, tiles] */
+    float by;        /* logits are the product times this */
     int rows, classes, tiles, stored;
 
     struct two_rows {
@@ -54,39 +53,22 @@ struct exponentials {
         two_rows t;
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const bool there = row + 8 * h < rows;
-            const int64_t y = there ? target[row + 8 * h] : -1;
-            t.offset[h] = there ? state[row + 8 * h].offset : 0;
-            t.target[h] = y >= 0 && y < classes ? (int)y : -1;
+            t.offset[h] = row + 8 * h < rows ? state[row + 8 * h].offset : 0;
+            t.target[h] = target_of(target, row + 8 * h, rows, classes);
         }
         return t;
-    }
-
-    /* d becomes -inf of columns that are not there, and of the target, whose logit is kept. */
-    __device__ __forceinline__ void leave_out(float (&d)[128], const two_rows &t, int row,
-                                              int column) const
-    {
-        const int own = column + 2 * (int)(threadIdx.x % 4), left = classes - own;
-        const int y[2] = {t.target[0] - own, t.target[1] - own};
-        if (column + TILE_N > classes)
-#pragma unroll
-            for (int i = 0; i < 128; i++)
-                if (i / 4 * 8 + i % 2 >= left)
-                    d[i] = -CUDART_INF_F;
-        if (__any_sync(0xffffffffu, (unsigned)y[0] < TILE_N || (unsigned)y[1] < TILE_N))
-#pragma unroll
-            for (int i = 0; i < 128; i++)
-                if (i / 4 * 8 + i % 2 == y[i / 2 % 2]) {
-                    state[row + i / 2 % 2 * 8].logit = d[i];
-                    d[i] = -CUDART_INF_F;
-                }
     }
 
     __device__ __forceinline__ bool finish(float (&d)[128], const two_rows &t, int row, int tile,
                                            uint32_t (&pairs)[64]) const
     {
         float max[2] = {-CUDART_INF_F, -CUDART_INF_F}, sum[2] = {0, 0};
-        leave_out(d, t, row, tile * TILE_N);
+        if (by != 1)
+#pragma unroll
+            for (int i = 0; i < 128; i++)
+                d[i] *= by;
+        leave_out(d, t.target, tile * TILE_N, classes,
+                  [&](int h, float x) { state[row + 8 * h].logit = x; });
 #pragma unroll
         for (int i = 0; i < 64; i++) {
             const int h = i % 2;
@@ -128,10 +110,9 @@ struct chunk_rows {
     const float *dloss;
     float *per_row;  /* what each row's loss is multiplied with; NULL: 1 */
     int64_t counted; /* rows from the first on that one more block counts; 0: there is none */
-    float z;
-    int each;                   /* dloss has a number a row */
+    float z, slope;  /* slope: what dloss is multiplied with, of the product's gradient */
+    int each;        /* dloss has a number a row */
     float *loss, *z_loss, *lse; /* one a row; NULL: not asked for */
-    int is_logp;                /* loss is the log-probability, its negative */
 };
 
 /* *per_row = 1 / the number of rows that count, of all chunks; 0 if none does. One block. */
@@ -188,7 +169,7 @@ __device__ __forceinline__ static float settle_row(const chunk_rows &a, int r, f
     t.sum = sum;
     const row_odds o = odds_of(t);
     const float per_row = a.per_row ? *a.per_row : 1;
-    const float g = per_row * (a.dloss ? a.dloss[a.each ? r : 0] : 1);
+    const float g = a.slope * per_row * (a.dloss ? a.dloss[a.each ? r : 0] : 1);
     const float both = 2 * a.z * o.lse; /* the slope of z lse^2 */
     const float factor = g * (1 + both) * (o.scale * expf(s->offset - o.max));
     s->z_loss = a.z != 0 ? a.z * o.lse * o.lse * per_row : 0;
@@ -210,7 +191,7 @@ __device__ __forceinline__ static float write_row(const chunk_rows &a, int r, co
     if (s.kind == IGNORED && a.lse)
         a.lse[r] = 0;
     if (a.loss)
-        a.loss[r] = a.is_logp ? 0 - s.loss : s.loss;
+        a.loss[r] = s.loss;
     if (a.z_loss)
         a.z_loss[r] = s.z_loss;
     a.state[r] = s;

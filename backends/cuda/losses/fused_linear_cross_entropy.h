@@ -19,6 +19,10 @@ cuda_fused_linear_cross_entropy_backward(tg_ctx *ctx,
 int cuda_fused_linear_cross_entropy_backward_accepts(
     const tg_fused_linear_cross_entropy_backward_args *args);
 
+tg_status cuda_fused_linear_logp_backward(tg_ctx *ctx,
+                                          const tg_fused_linear_logp_backward_args *args);
+int cuda_fused_linear_logp_backward_accepts(const tg_fused_linear_logp_backward_args *args);
+
 tg_status cuda_fused_linear_logp_forward(tg_ctx *ctx,
                                          const tg_fused_linear_logp_forward_args *args);
 int cuda_fused_linear_logp_forward_accepts(const tg_fused_linear_logp_forward_args *args);

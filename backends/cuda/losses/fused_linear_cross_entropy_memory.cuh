@@ -6,33 +6,18 @@
 #include "fused_linear_cross_entropy.cuh"
 
 /* One view of both directions' arguments. */
-struct flce {
-    const tg_tensor *x, *weight, *target, *dloss;
+struct flce : last_layer {
+    const tg_tensor *dloss;
     tg_tensor *loss, *z_loss, *lse, *dx, *dweight;
-    int64_t ignore_index, reduction, accumulate, chunk_bytes;
+    int64_t reduction, accumulate;
     double z;
-    int64_t rows, classes, hidden;
-    int is_logp;
+    int is_logp; /* dloss is that of log-probabilities */
 };
-
-/* What fused_linear_logp has as well. */
-template <class ARGS> static flce layer_of(const ARGS *args)
-{
-    flce f = {};
-    f.x = args->x;
-    f.weight = args->weight;
-    f.target = args->target;
-    f.ignore_index = args->ignore_index;
-    f.chunk_bytes = args->chunk_bytes;
-    f.rows = rows_of(f.x);
-    f.classes = f.weight->shape[0];
-    f.hidden = f.weight->shape[1];
-    return f;
-}
 
 template <class ARGS> static flce common_of(const ARGS *args)
 {
-    flce f = layer_of(args);
+    flce f = {};
+    (last_layer &)f = layer_of(args);
     f.dloss = args->dloss;
     f.dx = args->dx;
     f.dweight = args->dweight;
@@ -93,14 +78,6 @@ static int64_t chunk_of(const cuda_call &call, const flce &f, const flce_memory 
         }
     }
     return best;
-}
-
-/* The next part of a workspace, of so many bytes; without one they are counted alone. */
-template <class T> static T *take(char *memory, int64_t *used, int64_t bytes)
-{
-    T *const part = memory ? (T *)(memory + *used) : NULL;
-    *used += ceil_div(bytes, 1024) * 1024;
-    return part;
 }
 
 /* Returns the bytes of all. */
