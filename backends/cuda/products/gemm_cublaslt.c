@@ -169,10 +169,10 @@ static int can_time(const gemm_plan *p, const cuda_call *call, const tg_gemm_arg
            capture == cudaStreamCaptureStatusNone;
 }
 
-/* What is timed here runs alone, on a card whose clock is higher than in the middle of a step, where
- * its power bounds it. Of the weights' gradients of Llama-3.2-1B, of 32768 tokens, cuBLASLt's first
- * suggestion takes 1.47 ms within steps of an H200; our own product and smaller tiles, which were
- * taken for it where 1 % was enough, 1.54 and 1.57. So another one must be clearly faster. */
+/* What is timed here runs alone, on a card whose clock is higher than in the middle of a step,
+ * where its power bounds it. Of the weights' gradients of Llama-3.2-1B, of 32768 tokens, cuBLASLt's
+ * first suggestion takes 1.47 ms within steps of an H200; our own product and smaller tiles, which
+ * were taken for it where 1 % was enough, 1.54 and 1.57. So another one must be clearly faster. */
 static void choose(gemm_plan *p, const cuda_call *call, const tg_gemm_args *args, void *workspace)
 {
     const float clearly = 0.95f;
