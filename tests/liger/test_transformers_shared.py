@@ -64,7 +64,12 @@ def test_norms_are_not_kept(monkeypatch):
     found = kept(model, given)
     monkeypatch.setattr(tigon.transformers._shared, "norm_of", lambda x: None)
     rows = given["input_ids"].numel()
-    assert kept(model, given) - found == 2 * len(model.model.layers) * rows * model.config.hidden_size
+    expected = found + 2 * len(model.model.layers) * rows * model.config.hidden_size
+    assert kept(model, given) == expected
+    monkeypatch.undo()
+    assert kept(tigon.transformers.apply_to(model, linear=True, recompute=False), given) == expected
+    agree(model, tigon.transformers.undo(copy.deepcopy(model)), given)
+    assert kept(tigon.transformers.apply_to(model, linear=True), given) == found
 
 
 def test_hooks(widths):

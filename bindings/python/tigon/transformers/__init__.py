@@ -29,7 +29,7 @@ MODEL_TYPES = (
     "qwen3",
     "qwen3_moe",
 )
-OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear")
+OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear", "recompute")
 
 
 def _of_transformers(model):
@@ -56,7 +56,7 @@ def _head(base):
 
 def _patch_modules(base, options):
     """Patches what the options name; the rest gets its own forward again. Returns names of what could not be."""
-    from tigon.transformers import _models
+    from tigon.transformers import _models, _shared
     from tigon.transformers._classes import Part, put
     from tigon.transformers._plain import behind, original
 
@@ -72,6 +72,7 @@ def _patch_modules(base, options):
         else:
             put(module, original(behind(type(module))))
             kept += [name or type(module).__name__] * wanted
+        _shared.keep_result(module, wanted and not options["recompute"])
     if not known:
         raise ValueError(f"nothing in {type(base).__name__} computes what Tigon has, among its norms, rotations, feed-forward blocks and heads")
     return kept
@@ -112,7 +113,7 @@ def _use_attention(model, use):
 
 def apply_to(
     model: Model, rms_norm: bool = True, rope: bool = True, mlp: bool = True, fused_linear_cross_entropy: bool = True,
-    attention: bool = True, linear: bool = False,
+    attention: bool = True, linear: bool = False, recompute: bool = True,
 ) -> Model:
     """Puts Tigon's operators into this model, and returns it. Parameters and their names stay as they are. PEFT's model around one is taken
     too, before adapters or after.
@@ -121,9 +122,11 @@ def apply_to(
     flash_attention with padding, packed sequences, windows, soft caps, sinks and caches, in place of PyTorch's attention, not of another that
     was asked for by name; what the library has not on a device, and dropout, are PyTorch's as before. `linear`: products of nn.Linear
     without bias by gemm, which on a card takes what is fastest there for these sizes once it has tried; for batches of one shape.
+    `recompute`: what a layer's norms give is computed again in backward, in a pass over memory, and not kept: False keeps it, two numbers of
+    the hidden size for each token and layer.
     Modules with hooks, adapters, parametrisations or weights elsewhere are called as they are, whenever those came.
     """
-    given = (rms_norm, rope, mlp, fused_linear_cross_entropy, attention, linear)
+    given = (rms_norm, rope, mlp, fused_linear_cross_entropy, attention, linear, recompute)
     base = _of_transformers(model)
     kept = _patch_modules(base, dict(zip(OPTIONS, given)))
     if kept:

@@ -149,6 +149,7 @@ def project(product, x, *weights):
     """x @ weight.T of each weight, of which there are one to three."""
     lowered = autocast_type(x)
     norm = _shared.norm_of(x) if len(weights) > 1 and lowered in (None, x.dtype) else None
+    norm = None if norm is None or norm.is_kept else norm
     if lowered is not None:
         x = x.to(lowered)
     weights = [weight.to(x.dtype) for weight in weights]

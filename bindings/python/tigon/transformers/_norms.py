@@ -156,7 +156,7 @@ def norm(module, x):
     settings = _rms_settings(module)
     if settings is None or not _adds(module, x) or not _shared.is_plain(x):
         return module(x), x
-    return _shared.norm(x, module.weight, eps=getattr(module, settings.eps), offset=settings.offset, casting_mode=settings.casting_mode)
+    return _shared.norm(module, x, eps=getattr(module, settings.eps), offset=settings.offset, casting_mode=settings.casting_mode)
 
 
 def add(norm, x, residual):
@@ -167,7 +167,7 @@ def add(norm, x, residual):
     x, residual = promoted(x, residual)
     options = {"eps": getattr(norm, settings.eps), "offset": settings.offset, "casting_mode": settings.casting_mode}
     y, s = tigon.torch.fused_add_rms_norm(x, residual, norm.weight, **options)
-    _shared.remember(y, s, norm.weight, options)
+    _shared.remember(y, s, norm, options)
     return y, s
 
 

@@ -16,6 +16,7 @@ from tigon.torch._library import direct_calls
 from tigon.transformers._plain import original, reads
 
 _NAME = "_of_tigon"  # attribute of a tensor
+_KEPT = "_result_is_kept"  # of a norm
 _rms_norm, _rms_norm_backward = direct_calls["rms_norm_forward"], direct_calls["fused_add_rms_norm_backward"]
 
 
@@ -51,22 +52,30 @@ class Made(NamedTuple):
     options: dict
     products: dict  # by the identity of a module: its product, once it is computed
     members: list  # modules whose products are to be computed at once
+    is_kept: bool  # for backward, which else computes it again
 
 
 def normed(x, weight, options):
     return _rms_norm(x, weight, **options)[0]
 
 
-def norm(x, weight, **options):
+def keep_result(module, kept):
+    """Has a norm's result be kept for backward, or computed again there."""
+    module.__dict__.pop(_KEPT, None)
+    if kept:
+        module.__dict__[_KEPT] = True
+
+
+def norm(module, x, **options):
     """(The norm of x, x)"""
-    y, x = _Norm.apply(x, weight, options)
-    remember(y, x, weight, options)
+    y, x = _Norm.apply(x, module.weight, options)
+    remember(y, x, module, options)
     return y, x
 
 
-def remember(y, x, weight, options):
+def remember(y, x, module, options):
     if is_plain(y):
-        setattr(y, _NAME, Made((x, weight), options, {}, []))
+        setattr(y, _NAME, Made((x, module.weight), options, {}, [], _KEPT in module.__dict__))
 
 
 def norm_of(x):
