@@ -17,6 +17,11 @@ tg_status tg_no_impl(tg_ctx *ctx, int op, const void *args, int device_type)
     const int on_device = device_type != TG_DEVICE_CPU;
     if (on_device && ctx->fallback == TG_FALLBACK_HOST)
         return tg_run_on_host(ctx, op, args);
+    if (ctx->batch_invariant)
+        return tg_fail(TG_EUNSUPPORTED,
+                       "%s: no implementation on %s that runs this problem promises that rows do "
+                       "not know their batch (TIGON_BATCH_INVARIANT, tg_ctx_set_batch_invariant)",
+                       name, tg_device_words(device_type).text);
     if (list)
         return tg_fail(TG_EUNSUPPORTED, "%s: no implementation of %s (%s) runs this problem on %s",
                        name, list->words, list->who, tg_device_words(device_type).text);

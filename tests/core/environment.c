@@ -91,6 +91,7 @@ int main(void)
         {"TIGON_IMPL_RSM_NORM", "", "cpu", TG_ENOTFOUND},
         {"TIGON_STRICT", "1", "yes", TG_EINVAL},
         {"TIGON_VERBOSE", "0", "2", TG_EINVAL},
+        {"TIGON_BATCH_INVARIANT", "1", "on", TG_EINVAL},
         {"TIGON_CPU_MAX", tg_cpu_level(), "v5", TG_EINVAL},
         {"TIGON_FALLBACK", "host", "maybe", TG_EINVAL},
     };

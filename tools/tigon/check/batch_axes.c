@@ -134,6 +134,16 @@ static int shares_inputs(const pb_op *op, const pb_case *c)
     return 0;
 }
 
+/* Rows are the last dimension's: sparsemax may have another one. */
+static int is_of_columns(const pb_case *c)
+{
+    for (int i = 0; i < c->ntokens; i++)
+        if (c->token[i].kind == PB_SET && !strcmp(c->token[i].name, "dim") &&
+            strcmp(c->token[i].value, "-1"))
+            return 1;
+    return 0;
+}
+
 int batch_case(const pb_op *op, const batch_axis *axis, const pb_case *given, pb_case *c)
 {
     *c = *given;
@@ -150,7 +160,7 @@ int batch_case(const pb_op *op, const batch_axis *axis, const pb_case *given, pb
     const int random = pb_case_value(c, "dropout") != 0,
               dropped = pb_case_value(c, "capacity") != 0;
     return rows > 1 && !random && !dropped && !says_numbers(op, axis, given) &&
-           !shares_inputs(op, given);
+           !shares_inputs(op, given) && !is_of_columns(given);
 }
 
 void batch_resize(const pb_op *op, const batch_axis *axis, int64_t first, int64_t rows, pb_case *c)
