@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(COEFFS_THREADS)
 static void cut(const cuda_call &call, forward_args *a, int blocks, int tokens, int step)
 {
     const int64_t width = (int64_t)a->c.streams * a->c.n,
-                  tiles = call.alike ? 8 : ceil_div(a->c.tokens, tokens),
+                  tiles = call.alike ? 32 : ceil_div(a->c.tokens, tokens),
                   wanted = (int64_t)call.processors * blocks / (tiles > 0 ? tiles : 1),
                   slice = ceil_div(ceil_div(width, wanted > 0 ? wanted : 1), step) * step;
     a->slice = (int)(slice < 256 ? 256 : slice);
