@@ -62,12 +62,13 @@ import csv, json, sys
 folder = sys.argv[1]
 records = json.load(open(folder + "/now.json")) + json.load(open(folder + "/cold.json"))
 needed = """operator mode provider implementation dtype shape cache threads ms_20 ms_50 ms_80 bytes gbps
-    fraction_of_limit flops gflops fraction_of_gemm peak_bytes""".split()
+    fraction_of_limit limit_gbps_20 limit_gbps_80 flops gflops fraction_of_gemm peak_bytes""".split()
 seen = set()
 for r in records:
     assert not set(needed) - set(r), set(needed) - set(r)
     assert 0 < r["ms_20"] <= r["ms_50"] <= r["ms_80"], r
     assert r["correct"] is True or r["mode"] == "full", r
+    assert 0 < r["limit_gbps_20"] <= r["limit_gbps"] <= r["limit_gbps_80"], r
     assert r["fraction_of_limit"] > 0 and r["bytes"] > 0 and r["peak_bytes"] > 0, r
     assert abs(r["gbps"] / (r["bytes"] / r["ms_50"] / 1e6) - 1) < 1e-6, r
     seen.add((r["operator"], r["mode"], r["provider"], r["dtype"], r["cache"]))

@@ -97,7 +97,7 @@ static rates probe(tg_ctx *ctx)
 {
     const int card = is_apart(ctx);
     const int64_t bytes = (int64_t)1 << (card ? 30 : 28), n = card ? 8192 : 2048;
-    const memory_work copy = {2, {{bytes, 1, 0}, {bytes, 0, 1}}};
+    const memory_work copy = {2, {{.bytes = bytes, .read = 1}, {.bytes = bytes, .write = 1}}};
     const gemm_work product = {n, n, n, 0, 1, 1};
     rates r = {0};
     memory_limit *m = memory_limit_new(ctx, &copy, 0);

@@ -105,7 +105,8 @@ typedef struct bench_result {
 typedef struct bench_results {
     bench_cell *cell;
     int rounds;
-    double limit_gbps; /* of the best plain loop; NaN without */
+    double limit_gbps;                   /* of the best plain loop; NaN without */
+    double limit_gbps_20, limit_gbps_80; /* quantiles of it over the rounds */
     char limit_name[BENCH_TEXT];
     double gemm_gflops; /* of the products alone; NaN without */
     char gemm_name[BENCH_TEXT];
@@ -123,12 +124,17 @@ typedef struct timed {
     void *arg;
     tg_ctx *ctx; /* of a device with memory of its own, whose clock tells the time; else NULL */
     int inner;
-    int warm;    /* 1: always with warm caches, since what is wanted is a rate */
-    double once; /* seconds of a call, roughly */
+    int warm;        /* 1: always with warm caches, since what is wanted is a rate */
+    double once;     /* seconds of a call, roughly */
+    double *samples; /* seconds, of each round; to be freed */
     quantiles time;
 } timed;
-/* Times all in turns; returns the number of rounds, 0 for out of memory. */
+/* Times all in turns; returns the number of rounds, 0 for out of memory: then there are no
+ * samples. */
 int bench_time(timed *list, int n, const bench_settings *s, int cold);
+void bench_time_free(timed *list, int n);
+/* Of n samples, which stay as they are; NaN for want of memory. */
+quantiles bench_quantiles(const double *samples, int n);
 
 /* One untimed run: which implementations the provider takes, and how much memory. 0 if it does
  * not run, with why. */

@@ -190,7 +190,10 @@ static int all_streams(const problem *p, memory_stream *stream)
             k++;
         if (k == n) {
             owner[n] = t;
-            stream[n++] = (memory_stream){.bytes = (int64_t)size_of(t)};
+            stream[n++] =
+                (memory_stream){.bytes = (int64_t)size_of(t),
+                                .data = tg_is_compact(&t->view) ? tg_data(&t->view) : NULL,
+                                .size = (int64_t)size_of(t)};
         }
         stream[k].read |= t->read;
         stream[k].write |= t->written;

@@ -177,17 +177,25 @@ int bench_first_run(const bench_provider *p, const bench_cell *cell, bench_args 
     return 1;
 }
 
-/* Seconds of the limits: all memory loops together, all products together. */
-static void sum_limits(const probes *q, const timed *list, const bench_cell *cell, bench_results *r,
-                       double *memory, double *gemm)
+/* The limits: all memory loops together, which the samples of the first become, and all products
+ * together. */
+static void sum_limits(const probes *q, timed *list, const bench_cell *cell, bench_results *r)
 {
-    *memory = *gemm = 0;
-    for (int i = 0; i < q->nmemory; i++)
-        *memory += list[i].time.q50 * memory_limit_scale(q->memory[i]);
+    double gemm = 0;
+    for (int i = 0; i < q->nmemory && r->rounds; i++)
+        for (int k = 0; k < r->rounds; k++)
+            list[0].samples[k] = (i ? list[0].samples[k] : 0) +
+                                 list[i].samples[k] * memory_limit_scale(q->memory[i]);
     for (int i = 0; i < q->nrows; i++)
-        *gemm += list[q->nmemory + i].time.q50 * q->row[i].factor;
-    r->limit_gbps = *memory > 0 ? cell->bytes / *memory * 1e-9 : NAN;
-    r->gemm_gflops = *gemm > 0 ? q->flops / *gemm * 1e-9 : NAN;
+        gemm += list[q->nmemory + i].time.q50 * q->row[i].factor;
+    r->limit_gbps = r->limit_gbps_20 = r->limit_gbps_80 = NAN;
+    if (q->nmemory && r->rounds) {
+        const quantiles t = bench_quantiles(list[0].samples, r->rounds);
+        r->limit_gbps = cell->bytes / t.q50 * 1e-9;
+        r->limit_gbps_20 = cell->bytes / t.q80 * 1e-9;
+        r->limit_gbps_80 = cell->bytes / t.q20 * 1e-9;
+    }
+    r->gemm_gflops = gemm > 0 ? q->flops / gemm * 1e-9 : NAN;
     snprintf(r->limit_name, sizeof r->limit_name, "%s",
              q->nmemory ? memory_limit_name(q->memory[0]) : "");
     snprintf(r->gemm_name, sizeof r->gemm_name, "%s",
@@ -201,6 +209,18 @@ void bench_rate(bench_result *result, const bench_results *r)
     result->fraction_of_limit = result->gbps / r->limit_gbps;
     result->gflops = cell->flops > 0 ? cell->flops / result->time.q50 * 1e-9 : NAN;
     result->fraction_of_gemm = result->gflops / r->gemm_gflops;
+}
+
+/* The median over the rounds of the limit's time over the provider's: both ran one soon after the
+ * other, so that what slows the machine down for some rounds does not count. */
+static double fraction_in_turns(const timed *limit, const timed *mine, int rounds)
+{
+    double *ratio = malloc((size_t)rounds * sizeof *ratio);
+    for (int k = 0; ratio && k < rounds; k++)
+        ratio[k] = limit->samples[k] / mine->samples[k];
+    const double fraction = ratio ? quantile(ratio, rounds, 0.5) : NAN;
+    free(ratio);
+    return fraction;
 }
 
 int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *error)
@@ -243,16 +263,20 @@ int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *e
     }
     if (n > first_run)
         r->rounds = bench_time(list, n, s, cell->cold);
-    double memory, gemm;
-    sum_limits(&q, list, cell, r, &memory, &gemm);
+    sum_limits(&q, list, cell, r);
     for (int i = 0, k = first_run; i < s->nproviders; i++) {
         bench_result *result = &r->result[i];
         if (!result->ran)
             continue;
-        result->time = list[k++].time;
+        result->time = list[k].time;
         result->ran = runs[i].status == TG_OK && r->rounds > 0;
         bench_rate(result, r);
+        if (isfinite(r->limit_gbps) && result->ran)
+            result->fraction_of_limit = fraction_in_turns(&list[0], &list[k], r->rounds);
+        k++;
     }
+    if (r->rounds)
+        bench_time_free(list, n);
     close_probes(&q);
     return 0;
 }

@@ -61,7 +61,7 @@ void bench_measure_modelled(const bench_settings *s, bench_results *r)
 {
     launches last;
     r->rounds = STEADY_CALLS;
-    r->limit_gbps = r->gemm_gflops = NAN;
+    r->limit_gbps = r->limit_gbps_20 = r->limit_gbps_80 = r->gemm_gflops = NAN;
     for (int i = 0; i < s->nproviders; i++) {
         bench_result *result = &r->result[i];
         result->provider = i;
@@ -76,6 +76,7 @@ void bench_measure_modelled(const bench_settings *s, bench_results *r)
         snprintf(r->soc, sizeof r->soc, "%s", last.soc);
         if (s->limits) {
             r->limit_gbps = last.bytes_per_second * 1e-9;
+            r->limit_gbps_20 = r->limit_gbps_80 = r->limit_gbps;
             snprintf(r->limit_name, sizeof r->limit_name, "HBM of the %s, modelled", last.soc);
         }
         bench_rate(result, r);

@@ -91,7 +91,8 @@ void bench_table_rows(const bench_settings *s, const bench_results *r)
         mode = "";
     }
     if (isfinite(r->limit_gbps))
-        printf("            %-9s %s%.1f GB/s: %s\n", "limit", "", r->limit_gbps, r->limit_name);
+        printf("            %-9s %.1f GB/s (%.1f-%.1f): %s\n", "limit", r->limit_gbps,
+               r->limit_gbps_20, r->limit_gbps_80, r->limit_name);
     if (isfinite(r->gemm_gflops))
         printf("            %-9s %s%.1f GF/s: %s\n", "products", "", r->gemm_gflops, r->gemm_name);
     if (r->checked == 0)
@@ -125,6 +126,8 @@ static void record(json *j, const bench_settings *s, const bench_results *r, con
     json_real(j, "bytes", c->bytes);
     json_real(j, "gbps", x->gbps);
     json_real(j, "limit_gbps", r->limit_gbps);
+    json_real(j, "limit_gbps_20", r->limit_gbps_20);
+    json_real(j, "limit_gbps_80", r->limit_gbps_80);
     json_text(j, "limit", r->limit_name);
     json_real(j, "fraction_of_limit", x->fraction_of_limit);
     json_real(j, "flops", c->flops);

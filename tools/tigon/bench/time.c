@@ -62,6 +62,26 @@ static void prepare(const timed *t, const bench_settings *s, int cold)
     }
 }
 
+void bench_time_free(timed *list, int n)
+{
+    for (int i = 0; i < n; i++) {
+        free(list[i].samples);
+        list[i].samples = NULL;
+    }
+}
+
+quantiles bench_quantiles(const double *samples, int n)
+{
+    double *sorted = malloc((size_t)n * sizeof *sorted);
+    if (!sorted)
+        return (quantiles){NAN, NAN, NAN};
+    memcpy(sorted, samples, (size_t)n * sizeof *sorted);
+    const quantiles q = {quantile(sorted, n, 0.2), quantile(sorted, n, 0.5),
+                         quantile(sorted, n, 0.8)};
+    free(sorted);
+    return q;
+}
+
 int bench_time(timed *list, int n, const bench_settings *s, int cold)
 {
     const double round = calibrate(list, n, s, cold);
@@ -72,20 +92,20 @@ int bench_time(timed *list, int n, const bench_settings *s, int cold)
         if (round > 2)
             rounds = round > 10 ? FEWEST_ROUNDS : 5;
     }
-    double *samples = malloc((size_t)n * (size_t)rounds * sizeof *samples);
-    if (!samples)
+    int made = 0;
+    while (made < n && (list[made].samples = malloc((size_t)rounds * sizeof *list[made].samples)))
+        made++;
+    if (made < n) {
+        bench_time_free(list, made);
         return 0;
+    }
     for (int r = 0; r < rounds; r++)
         for (int k = 0; k < n; k++) {
             const int i = (k + r) % n; /* rotates, so that none always runs after the same one */
             prepare(&list[i], s, cold);
-            samples[(int64_t)i * rounds + r] = sample(&list[i]);
+            list[i].samples[r] = sample(&list[i]);
         }
-    for (int i = 0; i < n; i++) {
-        double *mine = samples + (int64_t)i * rounds;
-        list[i].time = (quantiles){quantile(mine, rounds, 0.2), quantile(mine, rounds, 0.5),
-                                   quantile(mine, rounds, 0.8)};
-    }
-    free(samples);
+    for (int i = 0; i < n; i++)
+        list[i].time = bench_quantiles(list[i].samples, rounds);
     return rounds;
 }

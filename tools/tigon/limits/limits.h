@@ -21,6 +21,8 @@ enum { MEMORY_STREAMS = 12 };
 typedef struct memory_stream {
     int64_t bytes;
     int read, write; /* both: in place */
+    char *data;      /* the tensor itself, if it lies in one piece; NULL: elsewhere */
+    int64_t size;    /* its bytes */
 } memory_stream;
 
 typedef struct memory_work {
@@ -30,8 +32,10 @@ typedef struct memory_work {
 
 typedef struct memory_limit memory_limit;
 
-/* Allocates and touches the buffers, tries the ways to write the loop and keeps the fastest. NULL:
- * out of memory. Works beyond `cap` bytes are probed at that size and scaled. */
+/* Tries the ways to write the loop, in turns, and keeps the fastest. It reads and writes the
+ * tensors themselves, so that they lie in memory as they do for the operator: what the operator
+ * writes is overwritten. Streams in place, and those whose tensors do not suffice, have buffers of
+ * their own. NULL: out of memory. Works beyond `cap` bytes are probed at that size and scaled. */
 memory_limit *memory_limit_new(tg_ctx *ctx, const memory_work *work, int64_t cap);
 void memory_limit_free(memory_limit *limit);
 /* Moves the bytes once. */
