@@ -180,6 +180,49 @@ TG_API tg_status tg_gemm(tg_ctx *ctx, const tg_gemm_args *args);
  */
 TG_API tg_status tg_batched_gemm(tg_ctx *ctx, const tg_batched_gemm_args *args);
 
+/* quantize_block: a matrix as numbers of 8 bits (E4M3) with a scale for each block of 128, which
+ * gemm_block_scaled multiplies.
+ *   amax = max(min_amax, |x| over the block), NaN if one of them is NaN
+ *   scale = amax = 0 ? 1 : max(amax / 448, 2^-126),   q = E4M3(x (1 / scale)),   x ~ scale q
+ *   x [R,C]             T
+ *   q [R,C]             f8e4m3
+ *   scale [C/128,R]     f32: of row r and columns 128 b to 128 b + 127 it is scale[b,r];
+ *         [C/128,R/128] with square = 1: of rows 128 a to 128 a + 127 as well it is scale[b,a]
+ *   qt [C,R]            f8e4m3: the transpose of x, likewise in blocks along its own rows, which
+ *                       are columns of x; with square = 1 the transpose of q
+ *   scale_t [R/128,C] or [R/128,C/128]   f32: of qt
+ *   square: 0 blocks of 1 x 128, for activations and gradients; 1 blocks of 128 x 128, for weights.
+ *   power_of_two: 1 rounds scale up to a power of two.
+ *   min_amax: 0 or more; DeepGEMM has 1e-4.
+ * The last block of a row or column may be shorter. q and scale are given together or not at all,
+ * qt and scale_t too; of the two pairs there is one at least. A product along the rows of x, such
+ * as a gradient of weights, needs qt; one pass over x makes both. Where x is infinite, so is
+ * scale, and q NaN; q is 0 elsewhere in the block. There is no gradient: training takes that of
+ * x ~ scale q with respect to x for 1.
+ * Numerics: amax is exact. amax / 448, 1 / scale and x (1 / scale) are each rounded to f32, to
+ * nearest even, and q is rounded to nearest even from there. Hence all implementations give the
+ * same bits, but for the sign of NaN.
+ * Source: DeepSeek-V3 (2024, arXiv:2412.19437), section 3.3; E4M3: Micikevicius et al. 2022,
+ * arXiv:2209.05433.
+ */
+TG_API tg_status tg_quantize_block(tg_ctx *ctx, const tg_quantize_block_args *args);
+
+/* gemm_block_scaled: the product of two matrices of 8 bits with their blocks' scales.
+ *   c_mn = addend_mn + sum over the blocks of k of scale_a_m scale_b_n sum_k a_mk b_nk
+ *   a [M,K] f8e4m3, scale_a [K/128,M] f32; b [N,K] f8e4m3: as quantize_block makes them
+ *   scale_b [K/128,N] f32, or [K/128,N/128] of blocks of 128 x 128
+ *   addend [M,N] T, or NULL; with a row stride of 0 it is a bias
+ *   c [M,N] T; c may be addend, which is then added to.
+ * A linear layer y = x w^T + bias with w [N,K] is three of them, with c = y, dx and dw:
+ *   a = x in blocks of 1 x 128, b = w in blocks of 128 x 128;   a = dy, b = w's qt;
+ *   a = dy's qt, b = x's qt.
+ * Numerics: products are summed in f32 and c is rounded once. Within a block of 128 the sum may
+ * have what the FP8 instructions of Hopper keep, about 13 bits of its largest term; sums over
+ * blocks are in f32. Workspace: of `cpu` 4 (N + 1024) K + 4096 N at most.
+ * Source: as quantize_block.
+ */
+TG_API tg_status tg_gemm_block_scaled(tg_ctx *ctx, const tg_gemm_block_scaled_args *args);
+
 /* grouped_gemm: rows in groups, and each group times a matrix of its own, as the tokens of a
  * mixture's experts are.
  *   c[j] = b[e] a[j] + bias[e]   for every row j of group e, offset[e] <= j < offset[e + 1]

@@ -27,7 +27,7 @@ typedef struct tg_device {
 } tg_device;
 
 typedef struct tg_dtype {
-    uint8_t code; /* DLPack: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool */
+    uint8_t code; /* DLPack: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 float8_e4m3fn */
     uint8_t bits;
     uint16_t lanes; /* 1 */
 } tg_dtype;
@@ -58,11 +58,12 @@ typedef enum tg_type {
     TG_F32 = 0x12002,
     TG_BF16 = 0x11004,
     TG_F16 = 0x11002,
-    TG_F64 = 0x14002, /* taken by the reference alone */
-    TG_I64 = 0x14000, /* indices, targets and masks */
-    TG_I32 = 0x12000, /* the same: they are taken as i64 */
-    TG_U8 = 0x10801,  /* masks */
-    TG_BOOL = 0x10806 /* masks, a byte an element */
+    TG_F64 = 0x14002,   /* taken by the reference alone */
+    TG_I64 = 0x14000,   /* indices, targets and masks */
+    TG_I32 = 0x12000,   /* the same: they are taken as i64 */
+    TG_U8 = 0x10801,    /* masks */
+    TG_BOOL = 0x10806,  /* masks, a byte an element */
+    TG_F8E4M3 = 0x1080a /* E4M3FN: up to 448, no infinity; of quantize_block, gemm_block_scaled */
 } tg_type;
 
 enum { TG_MAX_NDIM = 8 };
@@ -126,7 +127,7 @@ static inline tg_tensor tg_tensor_slice(const tg_tensor *t, int64_t start, int64
     return view;
 }
 
-/* "f32", "bf16", "f16", "f64", "i64", "i32", "u8", "bool", or "?" for anything else. */
+/* "f32", "bf16", "f16", "f64", "i64", "i32", "u8", "bool", "f8e4m3", or "?" for anything else. */
 TG_API const char *tg_type_name(int type);
 
 /* The type of that name; 0 if there is none. */

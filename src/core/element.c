@@ -8,8 +8,9 @@
 static const struct {
     int type;
     const char *name;
-} types[] = {{TG_F32, "f32"}, {TG_BF16, "bf16"}, {TG_F16, "f16"}, {TG_F64, "f64"},
-             {TG_I64, "i64"}, {TG_I32, "i32"},   {TG_U8, "u8"},   {TG_BOOL, "bool"}};
+} types[] = {{TG_F32, "f32"}, {TG_BF16, "bf16"}, {TG_F16, "f16"},
+             {TG_F64, "f64"}, {TG_I64, "i64"},   {TG_I32, "i32"},
+             {TG_U8, "u8"},   {TG_BOOL, "bool"}, {TG_F8E4M3, "f8e4m3"}};
 
 const char *tg_type_name(int type)
 {
@@ -125,6 +126,27 @@ static uint16_t to_16(double value, int bits, int bias)
     return (uint16_t)(sign | (isinf(a) ? infinity : encode(a, bits, 1 - bias, bias, infinity)));
 }
 
+static double get_e4m3(uint8_t code)
+{
+    const int exponent = code >> 3 & 15, mantissa = code & 7;
+    double a = exponent ? (8 + mantissa) * power_of_2(exponent - 10) : mantissa * 0x1p-9;
+    if ((code & 127) == 127)
+        a = NAN;
+    return code & 128 ? -a : a;
+}
+
+/* What is larger than 448, the largest of its numbers, becomes 448. */
+static uint8_t to_e4m3(double value)
+{
+    const uint8_t sign = signbit(value) ? 128 : 0;
+    const double a = fabs(value);
+    if (isnan(value) || a > 448)
+        return (uint8_t)(sign | (isnan(value) ? 127 : 126));
+    const int exponent = a < 0x1p-6 ? -6 : ilogb(a);
+    const int steps = (int)nearbyint(a * power_of_2(3 - exponent)); /* 8 and more if it is normal */
+    return (uint8_t)(sign | ((exponent + 6) * 8 + steps));
+}
+
 double tg_get_narrow(const void *data, int type, int64_t i)
 {
     if (type == TG_I64)
@@ -133,6 +155,8 @@ double tg_get_narrow(const void *data, int type, int64_t i)
         return ((const int32_t *)data)[i];
     if (type == TG_U8 || type == TG_BOOL)
         return ((const uint8_t *)data)[i];
+    if (type == TG_F8E4M3)
+        return get_e4m3(((const uint8_t *)data)[i]);
     const uint16_t h = ((const uint16_t *)data)[i];
     return type == TG_F16 ? get_f16(h) : get_bf16(h);
 }
@@ -167,6 +191,8 @@ void tg_set(void *data, int type, int64_t i, double value)
         ((int32_t *)data)[i] = (int32_t)value;
     else if (type == TG_U8 || type == TG_BOOL)
         ((uint8_t *)data)[i] = (uint8_t)value;
+    else if (type == TG_F8E4M3)
+        ((uint8_t *)data)[i] = to_e4m3(value);
     else
         ((uint16_t *)data)[i] = type == TG_F16 ? to_16(value, 10, 15) : to_16(value, 7, 127);
 }

@@ -22,6 +22,7 @@ RULE(INDEX, I64, ANY, "any; implementations see i64", TG_I64, TG_I32)
 RULE(MASK, MASK, ANY, "any, 0 or not; implementations see i64", TG_I64, TG_I32, TG_U8, TG_BOOL,
      FLOATS)
 RULE(I64, AS_IS, ANY, "i64", TG_I64)
+RULE(F8, AS_IS, F64, "f8e4m3; f64 if T is f64", TG_F8E4M3, TG_F64)
 
 static const tg_choice no_yes[] = {{"no", 0}, {"yes", 1}, {0}};
 static const tg_choice casting_modes[] = {{"llama", 0}, {"gemma", 1}, {"none", -1}, {0}};

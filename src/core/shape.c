@@ -24,13 +24,13 @@ static int same_rule(const shape_rule *a, const shape_rule *b)
            tg_same_lists(a->no, b->no);
 }
 
-/* Names in sums, products and ~[...] are known from others' shapes: those come first. */
+/* Names in sums, products, quotients and ~[...] are known from others' shapes: those come first. */
 static int comes_late(const char *text)
 {
     const char *star = strchr(text, '*');
     while (star && (star == text || !isalnum((unsigned char)star[-1])))
         star = strchr(star + 1, '*');
-    return star || strpbrk(text, "+~") != NULL;
+    return star || strpbrk(text, "+/~") != NULL;
 }
 
 static void add_argument(op_shapes *s, const tg_op_info *op, int slot)
@@ -69,13 +69,19 @@ void tg_shape_begin(const op_shapes *s, shape_sizes *z, const uint64_t *slots)
     }
 }
 
-/* The product of a term, -1 if a name in it is not known. */
-static int64_t term_value(const shape_sizes *z, const uint8_t *term)
+/* The product or the quotient of term i, -1 if a name in it is not known. */
+static int64_t term_value(const shape_sizes *z, const shape_sum *sum, int i)
 {
+    const uint8_t *term = sum->names[i];
     int64_t value = 1;
-    for (int i = 0; i < 2 && term[i] != SHAPE_NONE; i++)
-        if (!tg_size_is_known(z, term[i]) ||
-            __builtin_mul_overflow(value, z->size[term[i]], &value))
+    if (sum->quotients >> i & 1) {
+        const int known = tg_size_is_known(z, term[0]) && tg_size_is_known(z, term[1]);
+        const int64_t by = known ? z->size[term[1]] : 0;
+        return by > 0 ? z->size[term[0]] / by + (z->size[term[0]] % by > 0) : -1;
+    }
+    for (int k = 0; k < 2 && term[k] != SHAPE_NONE; k++)
+        if (!tg_size_is_known(z, term[k]) ||
+            __builtin_mul_overflow(value, z->size[term[k]], &value))
             return -1;
     return value;
 }
@@ -87,7 +93,7 @@ int64_t tg_shape_value(const op_shapes *s, const shape_sizes *z, int dim)
     const shape_sum *sum = &s->sum[dim - SHAPE_NAMES];
     int64_t value = 0;
     for (int i = 0; i < sum->count; i++) {
-        const int64_t term = term_value(z, sum->names[i]);
+        const int64_t term = term_value(z, sum, i);
         if (term < 0 || __builtin_add_overflow(value, term, &value))
             return -1;
     }
@@ -133,7 +139,7 @@ static int match_sum(shape_sizes *z, const shape_sum *sum, int64_t size)
     int64_t rest = size;
     int unknown = SHAPE_NONE;
     for (int i = 0; i < sum->count; i++) {
-        const int64_t term = term_value(z, sum->names[i]);
+        const int64_t term = term_value(z, sum, i);
         if (term >= 0) {
             rest -= term;
             continue;

@@ -23,9 +23,10 @@ typedef struct shape_name {
     int64_t number; /* the number, or the slot of the option */
 } shape_name;
 
-/* L+E, 2*D: names[i][0] * names[i][1] + ...; SHAPE_NONE: no second factor */
+/* L+E, 2*D: names[i][0] * names[i][1] + ...; SHAPE_NONE: no second factor. Bit i of `quotients`:
+ * names[i][0] / names[i][1], rounded up. */
 typedef struct shape_sum {
-    uint8_t count;
+    uint8_t count, quotients;
     uint8_t names[SHAPE_TERMS][2];
 } shape_sum;
 

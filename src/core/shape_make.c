@@ -64,7 +64,7 @@ static const tg_tensor *of_same_words(const op_shapes *s, shape_range words, int
 static void learn_factor(shape_sizes *z, const shape_sum *sum, int64_t size)
 {
     const uint8_t *term = sum->names[0];
-    if (sum->count != 1 || term[1] == SHAPE_NONE)
+    if (sum->count != 1 || sum->quotients || term[1] == SHAPE_NONE)
         return;
     const int first = tg_size_is_known(z, term[0]);
     if (first == tg_size_is_known(z, term[1]))

@@ -2,7 +2,7 @@
  *
  *   shape = [option "=" value "?"] lists [":" lists]      lists = list {"|" list}
  *   list  = [item {"," item}]                             item  = "*" [name] | "~[" list "]" | sum
- *   sum   = product {"+" product}                         product = word ["*" word]
+ *   sum   = product {"+" product}                         product = word [("*" | "/") word]
  *   word  = a number, or the name of a size or of an option
  */
 #include <ctype.h>
@@ -91,9 +91,12 @@ static int read_sum(reader *r)
     do {
         if (sum.count == SHAPE_TERMS)
             return fail(r);
+        const unsigned bit = 1u << sum.count;
         uint8_t *term = sum.names[sum.count++];
         term[0] = (uint8_t)read_word(r, SHAPE_SIZE);
-        term[1] = accept(r, '*') ? (uint8_t)read_word(r, SHAPE_SIZE) : SHAPE_NONE;
+        const int quotient = accept(r, '/');
+        sum.quotients |= quotient ? (uint8_t)bit : 0;
+        term[1] = quotient || accept(r, '*') ? (uint8_t)read_word(r, SHAPE_SIZE) : SHAPE_NONE;
     } while (accept(r, '+'));
     if (sum.count == 1 && sum.names[0][1] == SHAPE_NONE)
         return sum.names[0][0];

@@ -45,7 +45,7 @@ static void add_dim(words *w, const op_shapes *s, const shape_sizes *z, int dim)
         add(w, "%s", i ? "+" : "");
         add_word(w, s, z, sum->names[i][0]);
         if (sum->names[i][1] != SHAPE_NONE) {
-            add(w, "*");
+            add(w, sum->quotients >> i & 1 ? "/" : "*");
             add_word(w, s, z, sum->names[i][1]);
         }
     }

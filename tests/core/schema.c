@@ -4,8 +4,12 @@
 #include "../common/test.h"
 #include "problem/problem.h"
 
-static const int types[] = {TG_F32,  TG_BF16, TG_F16,  TG_F64, TG_I64, 0x12000 /* i32 */,
-                            0x11000, 0x10800, 0x10801, 0x10806 /* bool */};
+static const int types[] = {TG_F32,   TG_BF16,
+                            TG_F16,   TG_F64,
+                            TG_I64,   0x12000 /* i32 */,
+                            0x11000,  0x10800,
+                            0x10801,  0x10806 /* bool */,
+                            TG_F8E4M3};
 enum { TYPES = sizeof types / sizeof *types, MOST_BYTES = 1 << 16 };
 
 static tg_dtype dtype_of(int type)

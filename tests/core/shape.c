@@ -225,6 +225,7 @@ static void check_language(void)
     means("~[]", 0, 0, 0);
     means("~[*R,3]", 2, 4, 3);
     means("2*N,R+N+1", 2, 16, 13);
+    means("N/3,N/4+1", 2, 3, 3);
     means("R | N,N", 1, 4, 0);
     means("trans_a=yes ? R : N", 1, 4, 0);
     means("trans_a=no ? R : N", 1, 8, 0);

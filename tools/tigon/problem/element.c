@@ -58,6 +58,29 @@ static double from_f16(uint16_t h)
     return sign * (1024 + mantissa) * power;
 }
 
+/* E4M3: its numbers are those of f16 times 2^8, with 7 bits less and without an infinity. */
+static double from_e4m3(unsigned char code)
+{
+    const uint16_t h = (uint16_t)((code & 128) << 8 | (code & 127) << 7);
+    return (code & 127) == 127 ? (double)NAN : from_f16(h) * 0x1p8;
+}
+
+static unsigned char to_e4m3(double v)
+{
+    if (v != v)
+        return 127;
+    unsigned char low = 0, high = 126; /* the codes of positive numbers ascend with them */
+    while (low < high) {
+        const unsigned char mid = (unsigned char)((low + high) / 2);
+        const double border = (from_e4m3(mid) + from_e4m3(mid + 1)) / 2;
+        if (fabs(v) > border || (fabs(v) == border && mid % 2))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return (unsigned char)(low | (signbit(v) ? 128 : 0));
+}
+
 double pb_load(int type, const void *at)
 {
     if (type == TG_F32) {
@@ -82,6 +105,8 @@ double pb_load(int type, const void *at)
     }
     if (type == TG_U8 || type == TG_BOOL)
         return *(const unsigned char *)at;
+    if (type == TG_F8E4M3)
+        return from_e4m3(*(const unsigned char *)at);
     uint16_t h;
     memcpy(&h, at, sizeof h);
     if (type == TG_F16)
@@ -107,6 +132,8 @@ void pb_store(int type, void *at, double value)
         memcpy(at, &i, sizeof i);
     } else if (type == TG_U8 || type == TG_BOOL) {
         *(unsigned char *)at = (unsigned char)value;
+    } else if (type == TG_F8E4M3) {
+        *(unsigned char *)at = to_e4m3(value);
     } else {
         const uint16_t h = type == TG_F16 ? to_f16(value) : to_bf16(value);
         memcpy(at, &h, sizeof h);

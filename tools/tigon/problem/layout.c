@@ -104,6 +104,12 @@ static size_t lead_of(const problem *p, size_t size)
     return elements > 0 && elements == (double)(int64_t)elements ? (size_t)elements * size : 0;
 }
 
+/* 1 if the case may lay the tensor out otherwise than its shape: pad, offset. */
+static int is_movable(const pb_decl *d)
+{
+    return d->symbol || d->type == TG_F8E4M3;
+}
+
 /* A buffer of its own, or columns beside those of `left`. */
 static int place(problem *p, pb_tensor *t, const pb_tensor *left, pb_tensor *right, int plain,
                  char *error)
@@ -111,7 +117,7 @@ static int place(problem *p, pb_tensor *t, const pb_tensor *left, pb_tensor *rig
     const size_t size = tg_type_size(tg_type_of(&t->view));
     const int index = (int)(t - p->tensor);
     const int64_t cols = t->view.ndim ? t->shape[t->view.ndim - 1] : 1;
-    const int64_t pad = plain || !t->decl->symbol || !pb_case_value(p->c, "pad")
+    const int64_t pad = plain || !is_movable(t->decl) || !pb_case_value(p->c, "pad")
                             ? 0
                             : (int64_t)pb_case_value(p->c, "pad") + index;
     if (left) {
@@ -124,7 +130,7 @@ static int place(problem *p, pb_tensor *t, const pb_tensor *left, pb_tensor *rig
     }
     const int64_t elements =
         set_strides(p, t, cols + (right ? right->shape[right->view.ndim - 1] : 0), pad, plain);
-    const size_t lead = plain || !t->decl->symbol ? 0 : lead_of(p, size);
+    const size_t lead = plain || !is_movable(t->decl) ? 0 : lead_of(p, size);
     t->buffer = p->nbuffers;
     if (allocate(p, (size_t)elements * size, lead, error))
         return -1;

@@ -11,7 +11,11 @@
 
 double type_unit(int type)
 {
-    return type == TG_F64 ? 0x1p-53 : type == TG_F32 ? 0x1p-24 : type == TG_BF16 ? 0x1p-8 : 0x1p-11;
+    return type == TG_F64      ? 0x1p-53
+           : type == TG_F32    ? 0x1p-24
+           : type == TG_BF16   ? 0x1p-8
+           : type == TG_F8E4M3 ? 0x1p-4
+                               : 0x1p-11;
 }
 
 double type_largest(int type)
@@ -19,7 +23,7 @@ double type_largest(int type)
     return type == TG_F64    ? 0x1.fffffffffffffp1023
            : type == TG_F32  ? 0x1.fffffep127
            : type == TG_BF16 ? 0x1.fep127
-                             : 65504;
+                             : 65504; /* E4M3 has no infinity */
 }
 
 /* Where numbers are subnormal: half a unit in the last place for each rounding of the output, and
@@ -57,6 +61,9 @@ unsigned truth_how(const truth *t, const tg_ctx *ctx, int impl)
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         if (!strcmp(devices[i].device, device))
             how |= devices[i].how;
+    for (int i = 0; i < t->wide->op->ntensors; i++)
+        if (t->wide->op->tensor[i].type == TG_F8E4M3 && !strcmp(device, "cuda"))
+            how |= TRUTH_COARSE;
     return on_units ? how : how & ~(unsigned)TRUTH_CUT;
 }
 
