@@ -1,7 +1,7 @@
 """The stubs for type checkers: of tigon.torch, whose functions and most of whose modules are made from the library's schema, and of what
 tigon.liger makes from its table.
     stubs.py INCLUDE_TIGON PACKAGE_SOURCE FOLDER      writes torch/functional.pyi, torch/modules.pyi, torch/parallel.pyi, torch/ring.pyi,
-                                                      torch/experts.pyi, liger/ops/__init__.pyi and liger/transformers/functional.pyi into FOLDER
+                                                      torch/experts.pyi, torch/fp8.pyi, liger/ops/__init__.pyi and liger/transformers/functional.pyi into FOLDER
 """
 import ast
 import os
@@ -182,6 +182,7 @@ def main(include, package, folder):
         "torch/modules": (HEAD, classes(names, tree("torch/modules.py"))),
         "torch/parallel": (HEAD, annotated(tree("torch/parallel.py").body)),
         "torch/experts": (HEAD + "from typing import Sequence\n\nfrom tigon.torch.modules import FusedMoE\n\n", annotated(tree("torch/experts.py").body)),
+        "torch/fp8": (HEAD, annotated(tree("torch/fp8.py").body)),
         "torch/ring": (HEAD, annotated(tree("torch/ring.py").body)),
         "liger/ops/__init__": ("", liger_ops(liger)),
         "liger/transformers/functional": ("", liger_functions(liger, tree("liger/transformers/functional.py"))),

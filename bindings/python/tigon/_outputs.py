@@ -17,14 +17,18 @@ def main(op, tensors):
     return tensors[name] if name in tensors else next(iter(tensors.values()))
 
 
+# Products of numbers of 8 bits: the type of what is added to them, else bf16.
+_OF_BYTES = ("addend",)
+
+
 def _kind(op, output):
     """The output's type: its name, or the inputs of which the first that is given has it; none: that of the call. A gradient whose input is
     not given has the type of one of that shape: dshift that of scale."""
     rule = output["rule"]
-    if rule in ("I64", "STAT"):
-        return {"I64": "int64", "STAT": "float32"}[rule]
+    if rule in ("I64", "STAT", "F8"):
+        return {"I64": "int64", "STAT": "float32", "F8": "float8_e4m3fn"}[rule]
     if rule in ("T", "FLOAT", "ANY_OF_F32"):
-        return ()
+        return _OF_BYTES if RULES[op].get("a") == "F8" else ()
     alike = [a["name"] for a in SCHEMA[op] if a["kind"] in ("in", "opt") and (a["rule"], a["shape"]) == (rule, output["shape"])]
     return (output["name"][1:], *alike, "weight", "gamma")
 
@@ -35,7 +39,9 @@ KINDS = {op: {a["name"]: _kind(op, a) for a in args if a["kind"] in ("out", "out
 def _dtype(kind, tensors, first):
     """An element type, or its name."""
     if isinstance(kind, str):
-        return "float64" if kind == "float32" and str(first.dtype).endswith("float64") else kind
+        return "float64" if kind != "int64" and str(first.dtype).endswith("float64") else kind
+    if kind is _OF_BYTES and "addend" not in tensors:
+        return "bfloat16"
     return next((tensors[n] for n in kind if n in tensors), first).dtype
 
 
@@ -74,9 +80,10 @@ def _make_torch(torch, kinds, tensors, shapes, first):
     for name, shape in shapes.items():
         kind = kinds[name]
         if isinstance(kind, str):
-            dtype = own if kind == "float32" and own is torch.float64 else getattr(torch, kind)
+            dtype = own if kind != "int64" and own is torch.float64 else getattr(torch, kind)
         else:
             dtype = _dtype(kind, tensors, first) if kind else own
+            dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
         if dtype is own and first.shape == shape and first.is_contiguous():
             made.append(torch.empty_like(first))  # half as long as with a shape
         else:
@@ -95,12 +102,13 @@ def make(op, tensors, shapes):
 
 def traced_shapes(op, tensors, options, names):
     """Shapes of outputs by name, for tensors of PyTorch whose sizes may be symbols. The library does not know those: large numbers stand for
-    them, of which it may give the half, the double, or one or two more."""
+    them, of which it may give the half, the double, one or two more, or blocks of 128."""
     torch, sizes = sys.modules["torch"], {}
 
     def stand_in(size):
         number = (1 << 40) + (len(sizes) << 20)
-        sizes.update({number: size, number // 2: size // 2, 2 * number: 2 * size, number + 1: size + 1, number + 2: size + 2})
+        sizes.update({number: size, number // 2: size // 2, 2 * number: 2 * size, number + 1: size + 1, number + 2: size + 2,
+                      number // 128: (size + 127) // 128})
         return number
     options = {n: stand_in(v) if isinstance(v, torch.SymInt) else v for n, v in options.items()}
     shapes = {n: tuple(map(stand_in, t.shape)) for n, t in tensors.items()}

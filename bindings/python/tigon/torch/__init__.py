@@ -3,6 +3,7 @@ and on Ascend NPUs. Every family is a function, tigon.torch.rms_norm(x, weight),
 import torch as _torch
 from tigon import _core, _devices
 from tigon.torch.experts import *  # noqa: F403
+from tigon.torch.fp8 import *  # noqa: F403
 from tigon.torch.functional import *  # noqa: F403
 from tigon.torch.modules import *  # noqa: F403
 from tigon.torch.parallel import *  # noqa: F403

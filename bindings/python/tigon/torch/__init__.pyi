@@ -1,4 +1,5 @@
 from tigon.torch.experts import *
+from tigon.torch.fp8 import *
 from tigon.torch.functional import *
 from tigon.torch.modules import *
 from tigon.torch.parallel import *

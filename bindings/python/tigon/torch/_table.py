@@ -32,8 +32,8 @@ SHOWN = {"moe_router": {"index"}}
 DRAWN = {"flash_attention": {"seed"}}
 # Operators without forward and backward: the gradients of products are products.
 PRODUCTS = ("gemm", "batched_gemm")
-# Operators that have no gradient: of a whole batch, and of tensors that are updated in place, (tensors, those that are updated, options).
-WHOLE = ("newton_schulz", "moe_route")
+# Operators that have no gradient: of a whole batch or of numbers of 8 bits, and of tensors that are updated in place, (tensors, those that are updated, options).
+WHOLE = ("newton_schulz", "moe_route", "quantize_block", "gemm_block_scaled")
 UPDATES = {
     "adamw": (("param", "grad", "m", "v", "master"), ("param", "m", "v", "master"), ("beta1", "beta2", "eps", "weight_decay", "grad_scale")),
     "muon_momentum": (("grad", "m", "update"), ("m", "update"), ("momentum", "grad_scale", "plain")),
