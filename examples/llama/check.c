@@ -88,6 +88,8 @@ void options_check_course(const options *o)
         die("--type: '%s' is neither f32 nor bf16", o->type);
     if (strcmp(o->optimizer, "adamw") && strcmp(o->optimizer, "muon"))
         die("--optimizer: '%s' is neither adamw nor muon", o->optimizer);
+    if (strcmp(o->products, "same") && strcmp(o->products, "fp8"))
+        die("--products: '%s' is neither same nor fp8", o->products);
     if (o->beta1 >= 1 || o->beta2 >= 1)
         die("--beta1 and --beta2 must be below 1");
     if (!o->tokens && o->vocab < 256)

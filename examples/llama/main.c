@@ -5,6 +5,7 @@
  *   data.c         text to tokens                  tokens.c       token files
  *   windows.c      tokens to windows, documents in them
  *   model.c        activations and views           pass.c         forward, loss, backward
+ *   products.c     of linear layers, in their type or of 8 bits
  *   memory.c       places of activations           parameters.c   places, first values
  *   experts.c      the feed-forward part as a mixture of experts
  *   dispatch.c     experts that ranks share out: tokens to them and back

@@ -12,7 +12,7 @@
  * block, and each of the others begins behind what its own layer keeps, if a layer keeps no less
  * than its gradients take. */
 #include "experts.h"
-#include "model.h"
+#include "products.h"
 
 static size_t whole_lines(size_t bytes)
 {
@@ -150,4 +150,5 @@ void model_place_activations(model *m, int training)
         m->dqkv_data = take_activations(m->r, rows * (size_t)m->qkv_width * el);
     }
     share(m, stream, rows * 2 * (size_t)o->ff * el);
+    products_open(m);
 }

@@ -108,6 +108,7 @@ typedef struct model {
     struct transfers *sharing; /* of parameters after a step */
     struct ring *ring;         /* NULL: windows are not shared */
     struct dispatch *dispatch; /* NULL: experts are not shared out */
+    struct eight *eight;       /* NULL: products are in the type */
 
     weight embed, head; /* [vocab, width]; head is embed if they are tied */
     weight *norm1;      /* [layers + 1] of [width]: before each layer, and the last one */

@@ -31,6 +31,7 @@ typedef struct options {
     const char *type; /* "f32" or "bf16": of parameters and activations */
     /* the course */
     const char *optimizer; /* of the layers' matrices: "adamw" or "muon" */
+    const char *products;  /* of these: "same", in `type`, or "fp8" */
     int64_t pack,
         end_of_document; /* documents apart in a window; the token that ends one, -1: none */
     int64_t ring;        /* ranks that share a window */

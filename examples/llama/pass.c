@@ -2,25 +2,8 @@
  * of a ring say to each other. */
 #include "experts.h"
 #include "model.h"
+#include "products.h"
 #include "ring.h"
-
-/* out = x w^T */
-static void product(model *m, const array *x, const weight *w, array *out)
-{
-    CALL(m->r, gemm, .a = &x->t, .b = &w->p.t, .c = &out->t, .trans_b = 1);
-}
-
-/* Of out = x w^T: the gradient of w is dout^T x, added to what is there with `accumulate`. */
-static void product_dw(model *m, const array *dout, const array *x, weight *w, int accumulate)
-{
-    CALL(m->r, gemm, .a = &dout->t, .b = &x->t, .c = &w->g.t, .trans_a = 1, .beta = accumulate);
-}
-
-/* Of out = x w^T: the gradient of x is dout w. */
-static void product_dx(model *m, const array *dout, const weight *w, array *dx)
-{
-    CALL(m->r, gemm, .a = &dout->t, .b = &w->p.t, .c = &dx->t);
-}
 
 /* normed = norm(stream + y), and the new stream is kept in s. */
 static void add_norm(model *m, const array *stream, const weight *norm, array *s, array *rstd,
