@@ -4,6 +4,7 @@
 #include "experts/fused_moe.h"
 #include "host/card.h"
 #include "losses/fused_linear_cross_entropy.h"
+#include "losses/fused_linear_kl_div.h"
 #include "products/gemm.h"
 
 const tg_host *cuda_host;
@@ -73,6 +74,10 @@ static const tg_impl impls[] = {
             cuda_fused_linear_logp_forward_accepts, cuda_fused_linear_logp_forward),
     TG_IMPL(fused_linear_logp_backward, "wgmma", 0, TG_TAKES_BF16,
             cuda_fused_linear_logp_backward_accepts, cuda_fused_linear_logp_backward),
+    TG_IMPL(fused_linear_kl_div_forward, "wgmma", 0, TG_TAKES_BF16,
+            cuda_fused_linear_kl_div_forward_accepts, cuda_fused_linear_kl_div_forward),
+    TG_IMPL(fused_linear_kl_div_backward, "wgmma", 0, TG_TAKES_BF16,
+            cuda_fused_linear_kl_div_backward_accepts, cuda_fused_linear_kl_div_backward),
     TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
     TG_IMPL(batched_gemm, "wgmma", 0, TAKES_HALF | TG_BATCH_INVARIANT,
             cuda_batched_gemm_wgmma_accepts, cuda_batched_gemm_wgmma),

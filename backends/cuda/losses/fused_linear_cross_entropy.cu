@@ -20,11 +20,6 @@
 
 /* ---- what is taken ---- */
 
-template <class ARGS> static bool takes_gradients(const ARGS *args)
-{
-    return (!args->dx || has_tiles(args->dx)) && (!args->dweight || has_tiles(args->dweight));
-}
-
 template <class ARGS> static int accepts(const ARGS *args)
 {
     return !args->class_weight && args->label_smoothing == 0 && !args->token_scaling &&
@@ -104,35 +99,6 @@ static bool make_logits(const cuda_call &call, const flce &f, const chunk_rows &
     return true;
 }
 
-/* A matrix for a call of an operator. */
-struct matrix {
-    int64_t shape[2], strides[2];
-    tg_tensor t;
-    matrix(const tg_tensor *like, void *data, tg_type type, int64_t rows, int64_t columns,
-           int64_t stride)
-        : shape{rows, columns}, strides{stride, 1}, t(tg_tensor_of(data, type, 2, shape))
-    {
-        t.strides = strides;
-        t.device = like->device;
-    }
-};
-
-/* dweight (+)= E^T scaled, to where it is summed up. */
-static tg_status add_dweight(const cuda_call &call, const flce &f, const flce_memory &m,
-                             const chunk_rows &a)
-{
-    const matrix e(f.x, a.e, TG_BF16, a.rows, f.classes, a.pitch),
-        x(f.x, a.scaled.data, TG_BF16, a.rows, f.hidden, a.scaled.stride / 2),
-        sums(f.x, m.sums, TG_F32, f.classes, f.hidden, f.hidden);
-    tg_gemm_args args = {};
-    args.a = &e.t;
-    args.b = &x.t;
-    args.c = m.sums ? (tg_tensor *)&sums.t : f.dweight;
-    args.trans_a = 1;
-    args.beta = a.first > 0 || (f.accumulate && !m.sums);
-    return cuda_host->call(call.ctx, "gemm", &args);
-}
-
 /* dx = E weight, each row times its factor. */
 static tg_status make_dx(const cuda_call &call, const flce &f, const chunk_rows &a)
 {
@@ -154,24 +120,12 @@ static tg_status run_chunk(const cuda_call &call, const flce &f, const flce_memo
     begin_rows_kernel<<<(unsigned)blocks, ROW_THREADS, 0, call.stream>>>(a);
     if (!make_logits(call, f, a, false) || !make_logits(call, f, a, true))
         return TG_EUNSUPPORTED;
-    tg_status status = f.dweight ? add_dweight(call, f, m, a) : TG_OK;
+    tg_status status =
+        f.dweight ? add_dweight(call, f, {a.e, a.pitch, first, a.rows, m.sums}, a.scaled) : TG_OK;
     return status == TG_OK && f.dx ? make_dx(call, f, a) : status;
 }
 
 /* ---- the whole ---- */
-
-/* dweight (+)= its sums, rounded. */
-static tg_status round_sums(const cuda_call &call, const flce &f, const flce_memory &m)
-{
-    int64_t shape[3] = {1, f.classes, f.hidden};
-    tg_tensor sums = tg_tensor_of(m.sums, TG_F32, 3, shape);
-    sums.device = f.x->device;
-    tg_sum_rows_forward_args args = {};
-    args.x = &sums;
-    args.y = f.dweight;
-    args.accumulate = f.accumulate;
-    return cuda_host->call(call.ctx, "sum_rows_forward", &args);
-}
 
 static tg_status run_on_card(const cuda_call &call, const flce &f)
 {
@@ -182,7 +136,7 @@ static tg_status run_on_card(const cuda_call &call, const flce &f)
     for (int64_t first = 0; status == TG_OK && first < f.rows; first += m.chunk)
         status = run_chunk(call, f, m, first);
     if (status == TG_OK && m.sums)
-        status = round_sums(call, f, m);
+        status = round_sums(call, f, m.sums);
     if (status == TG_OK && f.loss && f.reduction != TG_NONE)
         sum_losses_kernel<<<1, COUNT_THREADS, 0, call.stream>>>(
             m.state, f.rows, (float *)data_of(f.loss), (float *)data_of(f.z_loss));
@@ -219,12 +173,9 @@ tg_status cuda_fused_linear_logp_backward(tg_ctx *ctx,
                                           const tg_fused_linear_logp_backward_args *args)
 {
     flce f = {};
-    (last_layer &)f = layer_of(args);
+    layer_begin(args, &f);
     f.by *= args->logit_scale;
     f.dloss = args->dlogp;
-    f.dx = args->dx;
-    f.dweight = args->dweight;
-    f.accumulate = args->accumulate;
     f.reduction = TG_NONE;
     f.is_logp = 1;
     return run(ctx, "fused_linear_logp_backward", f);

@@ -36,7 +36,7 @@ struct row_state {
 
 struct exponentials {
     typedef bf16 type;
-    static constexpr bool ADDED = false;
+    static constexpr bool ADDED = false, FETCHES = false;
     row_state *state; /* [rows] */
     const int64_t *target;
     row_part *parts; /* [rows, tiles] */

@@ -31,7 +31,7 @@ struct logp_more {
 
 template <int KIND> struct logp_sums {
     typedef bf16 type;
-    static constexpr bool ADDED = false;
+    static constexpr bool ADDED = false, FETCHES = false;
     const int64_t *target;
     float *logit; /* [rows], of the target */
     logp_part *parts;

@@ -62,14 +62,18 @@ template <class ARGS> static last_layer layer_of(const ARGS *args)
     return l;
 }
 
+/* Whether its products can be made. */
+static bool has_products(const last_layer &l)
+{
+    const int64_t most = INT32_MAX / 2;
+    return l.rows > 0 && l.rows <= most && l.classes > 0 && l.classes <= most && l.hidden > 0 &&
+           l.hidden <= most && l.hidden % V<bf16> == 0 && has_tiles(l.x) && has_tiles(l.weight);
+}
+
 /* Whether the kernels take it: without bias and softcap, with all classes there. */
 template <class ARGS> static bool accepts_layer(const ARGS *args)
 {
-    const last_layer l = layer_of(args);
-    const int64_t most = INT32_MAX / 2;
-    return !args->bias && args->softcap == 0 && !args->vocab_size && l.rows > 0 && l.rows <= most &&
-           l.classes > 0 && l.classes <= most && l.hidden > 0 && l.hidden <= most &&
-           l.hidden % V<bf16> == 0 && has_tiles(l.x) && has_tiles(l.weight);
+    return !args->bias && args->softcap == 0 && !args->vocab_size && has_products(layer_of(args));
 }
 
 /* The next part of a workspace, of so many bytes; without one they are counted alone. */

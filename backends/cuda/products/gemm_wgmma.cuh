@@ -163,9 +163,15 @@ __device__ __forceinline__ void make_results(const product &p, const RESULT &res
         multiply_tile<T, A_ACROSS, B_ACROSS>(d, m, group, p.steps, r, [&](int k) {
             if (sizeof(C) == 2)
                 out.write(p, k, staged);
+            if constexpr (RESULT::FETCHES)
+                if (k == PARTS<C>)
+                    result.fetch(row + own, place.column, out.pairs);
         });
         if (sizeof(C) == 2 && p.steps == 1)
             out.write(p, 1, staged);
+        if constexpr (RESULT::FETCHES)
+            if (p.steps <= PARTS<C>)
+                result.fetch(row + own, place.column, out.pairs);
         if constexpr (sizeof(C) == 2) {
             out.row = row;
             out.column = column;
@@ -213,10 +219,11 @@ __device__ __forceinline__ void run_product(const PRODUCT &p, const MAKE &make)
 }
 #endif
 
-/* RESULT: begin(row) reads what is needed of two rows, `row` and 8 further. finish(d, that, row,
- * tile's column, pairs) makes pairs of RESULT::type, 16 bits, of the thread's numbers of these
- * rows, and answers whether they are written; finish(d, that) changes f32, which are added to what
- * is there if RESULT::ADDED. */
+/* RESULT: begin(row) reads what is needed of two rows, `row` and 8 further. fetch(row, tile's
+ * column, pairs), if RESULT::FETCHES, reads 32 bits for each pair of the thread's numbers while the
+ * product runs. finish(d, that, row, tile's column, pairs) makes pairs of RESULT::type, 16 bits, of
+ * the thread's numbers of these rows, and answers whether they are written; finish(d, that) changes
+ * f32, which are added to what is there if RESULT::ADDED. */
 template <class T, int A_ACROSS, int B_ACROSS, class RESULT>
 __global__ void __launch_bounds__(PRODUCT_THREADS, 1)
     product_kernel(const __grid_constant__ product p, const RESULT result)
@@ -237,7 +244,7 @@ __global__ void __launch_bounds__(PRODUCT_THREADS, 1)
 /* The product times a number, and each row times one of its own, where `factors` is given. */
 template <class C, bool ADD> struct scaled_result {
     typedef C type;
-    static constexpr bool ADDED = ADD;
+    static constexpr bool ADDED = ADD, FETCHES = false;
     float alpha;
     const float *factors;
     int rows;
