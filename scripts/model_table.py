@@ -75,9 +75,10 @@ def cell(good, others, notes):
 def of_modules(model, notes):
     found = {column: [] for column in COLUMNS}
     for name, words in tigon.transformers.status(model).items():
-        if name == "attention":  # counted below
+        module = None if name == "attention" else model.get_submodule(name)
+        if module is None or isinstance(module, torch.nn.Embedding):  # attention is counted below, and embeddings have no column
             continue
-        found[column_of(model.get_submodule(name))].append(words)
+        found[column_of(module)].append(words)
     return {column: cell(all_words.count("tigon"), [w.replace("as it was: ", "") for w in all_words if w != "tigon"], notes)
             for column, all_words in found.items()}
 

@@ -208,7 +208,7 @@ def runs_tigon(model):
     return operators.names
 
 
-ALL = {"rms_norm", "fused_add_rms_norm", "rope", "swiglu", "gemm", "flash_attention", "fused_linear_cross_entropy"}
+ALL = {"rms_norm", "fused_add_rms_norm", "rope", "swiglu", "gemm", "flash_attention", "fused_linear_cross_entropy", "embedding"}
 
 
 def saved(model):
@@ -242,7 +242,8 @@ def test_copies_are_patched(name):
 def test_options_are_those_of_the_last_call():
     plain = make("llama")
     model = tigon.transformers.apply_to(copy.deepcopy(plain), attention=True, linear=True)
-    tigon.transformers.apply_to(model, rms_norm=False, rope=False, mlp=False, fused_linear_cross_entropy=False, attention=False)
+    others = dict.fromkeys(("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "embedding"), False)
+    tigon.transformers.apply_to(model, **others)
     assert not runs_tigon(model)
     assert [type(m) for m in model.modules()] == [type(m) for m in plain.modules()]
 

@@ -1,4 +1,4 @@
-"""What a layer's norms and the products of their results share: one product for all of attention, and a norm that is computed again."""
+"""What a layer's norms and the products of their results share: one product for all of attention, and a norm that is computed again; embeddings."""
 import copy
 
 import pytest
@@ -132,3 +132,19 @@ def test_compiled_without_gradients():
     with torch.no_grad():
         expected = model(**given).logits
         torch.testing.assert_close(torch.compile(model, fullgraph=True, backend="aot_eager")(**given).logits, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3_text", "gpt2"])
+def test_embeddings(kind):
+    """Rows of nn.Embedding, multiplied or not, and its gradient, which has no part of the padding."""
+    plain = tiny.make(kind)
+    for m in plain.modules():
+        if isinstance(m, torch.nn.Embedding):
+            m.padding_idx = 3
+    model, given = tigon.transformers.apply_to(copy.deepcopy(plain)), tiny.batch(plain)
+    embeddings = [n for n, m in model.named_modules() if isinstance(m, torch.nn.Embedding)]
+    assert {tigon.transformers.status(model)[n] for n in embeddings} == {"tigon"}
+    given["input_ids"][0, 1:4] = 3
+    agree(model, plain, given)
+    other = tigon.transformers.apply_to(copy.deepcopy(plain), embedding=False)
+    assert all(tigon.transformers.status(other)[n] != "tigon" for n in embeddings)

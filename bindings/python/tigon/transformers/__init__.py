@@ -29,7 +29,7 @@ MODEL_TYPES = (
     "qwen3",
     "qwen3_moe",
 )
-OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear", "recompute")
+OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear", "recompute", "embedding")
 
 
 def _of_transformers(model):
@@ -65,7 +65,7 @@ def _patch_modules(base, options):
         part = _models.find(module)
         if not isinstance(part, Part) or (part.option == "linear" and (module is head or module.bias is not None)):
             continue
-        known += part.option != "linear"
+        known += part.option not in ("linear", "embedding")
         wanted = options[part.option]
         if wanted and _models.is_as_made(module):
             put(module, _models.patch_of(module, part))
@@ -113,7 +113,7 @@ def _use_attention(model, use):
 
 def apply_to(
     model: Model, rms_norm: bool = True, rope: bool = True, mlp: bool = True, fused_linear_cross_entropy: bool = True,
-    attention: bool = True, linear: bool = False, recompute: bool = True,
+    attention: bool = True, linear: bool = False, recompute: bool = True, embedding: bool = True,
 ) -> Model:
     """Puts Tigon's operators into this model, and returns it. Parameters and their names stay as they are. PEFT's model around one is taken
     too, before adapters or after.
@@ -123,10 +123,10 @@ def apply_to(
     was asked for by name; what the library has not on a device, and dropout, are PyTorch's as before. `linear`: products of nn.Linear
     without bias by gemm, which on a card takes what is fastest there for these sizes once it has tried; for batches of one shape.
     `recompute`: what a layer's norms give is computed again in backward, in a pass over memory, and not kept: False keeps it, two numbers of
-    the hidden size for each token and layer.
+    the hidden size for each token and layer. `embedding`: rows of nn.Embedding, whose gradient PyTorch on a card makes the host wait for.
     Modules with hooks, adapters, parametrisations or weights elsewhere are called as they are, whenever those came.
     """
-    given = (rms_norm, rope, mlp, fused_linear_cross_entropy, attention, linear, recompute)
+    given = (rms_norm, rope, mlp, fused_linear_cross_entropy, attention, linear, recompute, embedding)
     base = _of_transformers(model)
     kept = _patch_modules(base, dict(zip(OPTIONS, given)))
     if kept:

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from tigon.transformers import _attention, _blocks, _experts, _forwards, _loss, _masks, _mixtures, _norms, _rotary  # noqa: F401
+from tigon.transformers import _attention, _blocks, _embeddings, _experts, _forwards, _loss, _masks, _mixtures, _norms, _rotary  # noqa: F401
 from tigon.transformers._classes import Part, parts, patch
 from tigon.transformers._plain import behind, original
 
@@ -13,7 +13,7 @@ _experts.register()
 
 # Each returns the part that a module is, words where it is of such a kind but not Tigon's, or None.
 RECOGNISERS = (_loss.recognise, _experts.recognise, _mixtures.recognise, _norms.recognise_layer, _norms.recognise, _rotary.recognise,
-               _blocks.recognise)
+               _blocks.recognise, _embeddings.recognise)
 _known = {}  # what a class of modules is, with such parameters and modules in it: what was found
 
 
