@@ -77,10 +77,13 @@ static void copy_inputs(const batch *b, const batch_part *part)
 static int64_t kept_labels(const problem *p)
 {
     const pb_tensor *labels = problem_tensor(p, "labels");
-    const double ignored = pb_case_value(p->c, "ignore_index");
+    double ignored = -100;
     int64_t kept = 0;
+    for (int i = 0; i < p->c->ntokens; i++)
+        if (!strcmp(p->c->token[i].name, "ignore_index"))
+            ignored = strtod(p->c->token[i].value, NULL);
     for (int64_t i = 0; labels && i < tg_numel(&labels->view); i++)
-        kept += pb_get(labels, i) != (ignored ? ignored : -100);
+        kept += pb_get(labels, i) != ignored;
     return kept;
 }
 

@@ -19,6 +19,8 @@ typedef struct batch_axis {
 } batch_axis;
 
 int batch_axes(const pb_op *op, batch_axis *into);
+/* The operator has outputs of rows. */
+int batch_has_results(const pb_op *op);
 /* The case as a whole in which results of a row are the row's; 0 if it is none, or has none. */
 int batch_case(const pb_op *op, const batch_axis *axis, const pb_case *given, pb_case *c);
 /* The case for so many rows, of which the first was row `first`. */

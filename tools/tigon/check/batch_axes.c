@@ -25,6 +25,8 @@ static const struct {
     {"batched_gemm", {"M", "", BATCH_ANY}},
     {"batched_gemm", {"N", "", BATCH_ANY}},
     {"grouped_gemm", {"M", "", BATCH_IN_ORDER}},
+    {"softmax_jsd", {"R", "", BATCH_IN_ORDER}}, /* labels are the whole batch's */
+    {"softmax_kl_div", {"R", "", BATCH_IN_ORDER}},
     {"fused_moe_forward", {"T", "-pre -slot -place", BATCH_ANY}},
     {"fused_moe_backward", {"T", "", BATCH_IN_ORDER}},
     {"preference_loss", {"N", "", BATCH_ANY}},
@@ -72,6 +74,30 @@ int batch_axes(const pb_op *op, batch_axis *into)
                 into[n++] = axes[i].axis;
         }
     return named ? n : find_axis(op, into);
+}
+
+/* The shape has a size of that name. */
+static int names(const char *shape, const char *size)
+{
+    const size_t n = strlen(size);
+    for (const char *at = shape; (at = strstr(at, size)); at++)
+        if ((at == shape || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[n]))
+            return 1;
+    return 0;
+}
+
+int batch_has_results(const pb_op *op)
+{
+    batch_axis axis[BATCH_AXES];
+    const int n = batch_axes(op, axis);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < op->ntensors; k++) {
+            const tg_arg_kind kind = op->info->args[op->tensor[k].slot].kind;
+            if ((kind == TG_ARG_OUT || kind == TG_ARG_OUT_OPT) &&
+                names(op->tensor[k].shape, axis[i].size))
+                return 1;
+        }
+    return 0;
 }
 
 /* ---- cases ---- */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch.h"
 #include "checker.h"
 #include "share/cli.h"
 #include "share/impl_device.h"
@@ -90,6 +91,19 @@ static int has_run(const totals *t)
     return 0;
 }
 
+/* --batch-invariant: of every operator that has results of rows, some were compared. */
+static void check_rows_compared(checker *ck)
+{
+    for (int id = 0; id < tg_op_count(); id++) {
+        const pb_op *op = catalogue_op(ck->cat, id);
+        int passed = 0, impl;
+        for (int i = 0; i < ck->sum.n; i++)
+            passed += tg_impl_at(ck->sum.line[i].impl)->op == id ? ck->sum.line[i].passed : 0;
+        if (op && !passed && batch_has_results(op) && checker_impls(ck, id, &impl, 1))
+            checker_fail(ck, "%s: no result of a row was compared", op->info->name);
+    }
+}
+
 /* What was asked for and did not happen. */
 static void check_nothing_missed(checker *ck)
 {
@@ -98,6 +112,8 @@ static void check_nothing_missed(checker *ck)
         checker_fail(ck, "nothing was run for %s", name);
     else if (!has_run(&ck->sum))
         checker_fail(ck, "nothing was run");
+    if (ck->s.strict && ck->s.batch_invariant)
+        check_rows_compared(ck);
     const int whole = ck->wanted.first_impl || wanted_whole_operators(&ck->wanted);
     if (ck->s.strict && whole && ck->s.sweep == NO_SWEEP && !ck->s.batch_invariant)
         coverage_gaps(&ck->sum, ck->cat, checker_device(ck), tell_gap, ck);
