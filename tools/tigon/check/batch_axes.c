@@ -10,13 +10,17 @@
 /* Operators whose size is not the first of "*NAME" in their shapes, else B: with what is added to
  * the case, and what kinds of parts of the batch there are. */
 static const struct {
-    const char *op; /* the beginning of its name */
+    const char *op; /* its name, which may lack the direction */
     batch_axis axis;
 } axes[] = {
     {"adamw", {"", "", 0}},
     {"muon", {"", "", 0}},
     {"newton_schulz", {"", "", 0}},
-    {"moe_route_", {"", "", 0}}, /* places among all tokens */
+    {"muon_momentum", {"", "", 0}},
+    {"muon_update", {"", "", 0}},
+    {"moe_route", {"", "", 0}}, /* places among all tokens */
+    {"quantize_block", {"R", "-qt -scale_t", BATCH_ANY}},
+    {"gemm_block_scaled", {"M", "", BATCH_ANY}},
     {"sum_rows", {"R", "", BATCH_ANY}},
     {"group_norm", {"B", "", BATCH_ANY}},
     {"gemm", {"M", "", BATCH_ANY}},
@@ -64,11 +68,18 @@ static int find_axis(const pb_op *op, batch_axis *axis)
     return 0;
 }
 
+static int is_of(const char *op, const char *name)
+{
+    const size_t n = strlen(name);
+    return !strncmp(op, name, n) &&
+           (!op[n] || !strcmp(op + n, "_forward") || !strcmp(op + n, "_backward"));
+}
+
 int batch_axes(const pb_op *op, batch_axis *into)
 {
     int n = 0, named = 0;
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
-        if (!strncmp(op->info->name, axes[i].op, strlen(axes[i].op))) {
+        if (is_of(op->info->name, axes[i].op)) {
             named = 1;
             if (*axes[i].axis.size && n < BATCH_AXES)
                 into[n++] = axes[i].axis;
@@ -185,7 +196,8 @@ int batch_case(const pb_op *op, const batch_axis *axis, const pb_case *given, pb
         }
     const int random = pb_case_value(c, "dropout") != 0,
               dropped = pb_case_value(c, "capacity") != 0;
-    return rows > 1 && !random && !dropped && !says_numbers(op, axis, given) &&
+    const int squares = pb_case_value(c, "square") != 0; /* of 128 rows each */
+    return rows > 1 && !random && !dropped && !squares && !says_numbers(op, axis, given) &&
            !shares_inputs(op, given) && !is_of_columns(given);
 }
 
