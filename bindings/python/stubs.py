@@ -73,7 +73,7 @@ def signatures(op, shown, in_forward=()):
         (_, source), = op.follows.items()
         return [(inputs(op, given=[(source, "None")]), options, result(len(shown) - 1)),  # first: a checker without PyTorch takes None for a Tensor
                 (inputs(op, given=[(source, "Tensor")]), options, result(len(shown)))]
-    ways = [(inputs(op), options + [f"{n}: Literal[False] = False" for n in flags], result(len(shown)))]
+    ways = [(inputs(op), options + [f"{n}: Literal[False] = False" for n in flags], result(len(shown)))] * bool(shown)
     return ways + [(inputs(op), options + [f"{n}: bool = False" for n in flags], "Any")] * bool(flags)
 
 

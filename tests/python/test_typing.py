@@ -127,7 +127,7 @@ def stub(name, folder="torch"):
 
 
 def test_functions_are_as_their_stubs_say():
-    nodes = {n.name: n for n in stub("functional") + stub("parallel") + stub("ring") + stub("experts") if isinstance(n, ast.FunctionDef)}
+    nodes = {n.name: n for n in stub("functional") + stub("parallel") + stub("ring") + stub("experts") + stub("fp8") if isinstance(n, ast.FunctionDef)}
     assert set(nodes) == {n for n, f in vars(tt).items() if inspect.isfunction(f)}
     for name, node in nodes.items():
         if name != "adamw":
@@ -135,7 +135,7 @@ def test_functions_are_as_their_stubs_say():
 
 
 def test_modules_are_as_their_stubs_say():
-    nodes = {n.name: n for n in stub("modules") + stub("experts") if isinstance(n, ast.ClassDef) and n.name != "Module"}
+    nodes = {n.name: n for n in stub("modules") + stub("experts") + stub("fp8") if isinstance(n, ast.ClassDef) and n.name != "Module"}
     assert set(nodes) == {n for n, c in vars(tt).items() if inspect.isclass(c)}
     for name, node in nodes.items():
         methods = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
