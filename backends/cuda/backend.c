@@ -2,6 +2,7 @@
 #include "attention/flash_attention_cudnn.h"
 #include "attention/flash_attention_hopper.h"
 #include "experts/fused_moe.h"
+#include "fp8/gemm_block_scaled.h"
 #include "host/card.h"
 #include "losses/fused_linear_cross_entropy.h"
 #include "losses/fused_linear_kl_div.h"
@@ -78,6 +79,8 @@ static const tg_impl impls[] = {
             cuda_fused_linear_kl_div_forward_accepts, cuda_fused_linear_kl_div_forward),
     TG_IMPL(fused_linear_kl_div_backward, "wgmma", 0, TG_TAKES_BF16,
             cuda_fused_linear_kl_div_backward_accepts, cuda_fused_linear_kl_div_backward),
+    TG_IMPL(gemm_block_scaled, "sm90", 0, TG_TAKES_FLOATS | TG_BATCH_INVARIANT,
+            cuda_gemm_block_scaled_sm90_accepts, cuda_gemm_block_scaled_sm90),
     TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
     TG_IMPL(batched_gemm, "wgmma", 0, TAKES_HALF | TG_BATCH_INVARIANT,
             cuda_batched_gemm_wgmma_accepts, cuda_batched_gemm_wgmma),

@@ -34,9 +34,10 @@ int cuda_has_tensor_maps(void)
 
 static CUtensorMapDataType element_of(int type)
 {
-    return type == TG_F32    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
-           : type == TG_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                             : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    return type == TG_F32      ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+           : type == TG_BF16   ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+           : type == TG_F8E4M3 ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                               : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
 static int make(CUtensorMap *map, int type, int dimensions, void *data, const int64_t *sizes,
