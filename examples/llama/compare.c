@@ -89,9 +89,8 @@ int compare(const options *o)
     quiet.out = NULL;
     quiet.plot = NULL;
     quiet.save_every = 0;
-    /* a router of experts is one step there, too; products of 8 bits have none */
-    const int steps_are_missing = o->experts || !strcmp(o->products, "fp8");
-    const char *impl = steps_are_missing ? "unfused,cpu" : "unfused";
+    /* a router of experts is one step there, too */
+    const char *impl = o->experts ? "unfused,cpu" : "unfused";
     history *u = run_apart(&quiet, &(course){"unfused", impl, 0});
     history *f = run_apart(o, &(course){"fused", NULL, 1});
     /* Rounding alone parts courses that are equally right: in f32 by 0.013 to 0.051
