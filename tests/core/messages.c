@@ -100,7 +100,7 @@ static void foreign_types(tg_ctx *ctx, parts *p)
                  {{2, 8, 1}, "f8"},
                  {{5, 64, 1}, "complex64"},
                  {{5, 32, 1}, "complex32"},
-                 {{10, 8, 1}, "float8_e4m3fn"},
+                 {{10, 8, 1}, "f8e4m3"},
                  {{17, 4, 2}, "float4_e2m1fn in vectors of 2"},
                  {{99, 8, 1}, "unknown (code 99 of DLPack, 8 bits)"}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
