@@ -39,7 +39,7 @@ grep -q 'eps is "small", expected a number' "$folder/out" || fail "eps=small: $(
 bench rms_norm --size small --rounds 3 --provider tigon,unfused,ref --json >"$folder/now.json"
 bench rms_norm_forward --size small --rounds 3 --dtype f32 --cache cold --json >"$folder/cold.json"
 bench rms_norm --size small --rounds 3 --dtype f16 >"$folder/table"
-bench gemm --size small,medium --rounds 3 --dtype f32 --mode forward --provider tigon --json >"$folder/sizes.json"
+bench batched_gemm --size small,medium --rounds 3 --dtype f32 --mode forward --provider tigon --json >"$folder/sizes.json"
 [ "$(grep -oE '"size": *"[a-z]*"' "$folder/sizes.json" | tr -dc 'a-z\n' | tr '\n' ' ')" = "sizesmall sizemedium " ] || fail "--size small,medium: $(grep -o '"size": *"[a-z]*"' "$folder/sizes.json")"
 grep -q 'rms_norm  R=64 N=1024  f16, small' "$folder/table" || fail "no head in the table: $(cat "$folder/table")"
 bench rms_norm --size small --rounds 3 --cache warm --baseline "$folder/now.json" --allow 1000 >/dev/null
