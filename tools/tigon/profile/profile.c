@@ -125,8 +125,9 @@ int profile_call(const profile_request *q, int to)
         return wrong(error);
     if (tg_ctx_create(&ctx) || tg_ctx_set_strict(ctx, 1))
         return wrong(tg_last_error());
+    const int exact = tg_op_by_name(q->op); /* gemm alone, and not gemm_block_scaled */
     for (int id = 0; !bad && id < tg_op_count(); id++)
-        if (name_begins(tg_op_at(id)->name, q->op))
+        if (exact < 0 ? name_begins(tg_op_at(id)->name, q->op) : id == exact)
             bad = call(q, cat, ctx, id, to);
     tg_ctx_destroy(ctx);
     return bad;
