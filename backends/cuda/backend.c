@@ -48,30 +48,35 @@ static tg_status select_card(tg_ctx *ctx)
 
 enum { TAKES_HALF = TG_TAKES_BF16 | TG_TAKES_F16 };
 
+/* Where a context asks that rows do not know their batch (cuda_call.alike), their number decides
+ * nothing. `tigon check --batch-invariant` has not shown it on a card yet: TG_BATCH_INVARIANT here
+ * lets all implementations promise it that stand on kernels of our own. */
+enum { PROMISE = 0, ONLY_THERE = (TG_ONLY_BATCH_INVARIANT & ~TG_BATCH_INVARIANT) | PROMISE };
+
 static const tg_impl impls[] = {
     TG_IMPL(flash_attention_forward, "sm90", 0, TAKES_HALF,
             cuda_flash_attention_forward_sm90_accepts, cuda_flash_attention_forward_sm90),
-    TG_IMPL(flash_attention_forward, "sm90_any", 0, TAKES_HALF | TG_ONLY_BATCH_INVARIANT,
+    TG_IMPL(flash_attention_forward, "sm90_any", 0, TAKES_HALF | ONLY_THERE,
             cuda_flash_attention_forward_sm90_any_accepts, cuda_flash_attention_forward_sm90),
     TG_IMPL(flash_attention_forward, "cudnn", 0, TAKES_HALF, cuda_flash_attention_cudnn_accepts,
             cuda_flash_attention_cudnn),
-    TG_IMPL(flash_attention_backward, "sm90", 0, TAKES_HALF | TG_BATCH_INVARIANT,
+    TG_IMPL(flash_attention_backward, "sm90", 0, TAKES_HALF | PROMISE,
             cuda_flash_attention_backward_sm90_accepts, cuda_flash_attention_backward_sm90),
-    TG_IMPL(fused_moe_forward, "sm90", 0, TAKES_HALF | TG_BATCH_INVARIANT,
-            cuda_fused_moe_forward_sm90_accepts, cuda_fused_moe_forward_sm90),
-    TG_IMPL(fused_moe_backward, "sm90", 0, TAKES_HALF | TG_BATCH_INVARIANT,
+    TG_IMPL(fused_moe_forward, "sm90", 0, TAKES_HALF | PROMISE, cuda_fused_moe_forward_sm90_accepts,
+            cuda_fused_moe_forward_sm90),
+    TG_IMPL(fused_moe_backward, "sm90", 0, TAKES_HALF | PROMISE,
             cuda_fused_moe_backward_sm90_accepts, cuda_fused_moe_backward_sm90),
-    TG_IMPL(grouped_gemm_forward, "sm90", 0, TAKES_HALF | TG_BATCH_INVARIANT,
+    TG_IMPL(grouped_gemm_forward, "sm90", 0, TAKES_HALF | PROMISE,
             cuda_grouped_gemm_forward_sm90_accepts, cuda_grouped_gemm_forward_sm90),
-    TG_IMPL(grouped_gemm_backward, "sm90", 0, TAKES_HALF | TG_BATCH_INVARIANT,
+    TG_IMPL(grouped_gemm_backward, "sm90", 0, TAKES_HALF | PROMISE,
             cuda_grouped_gemm_backward_sm90_accepts, cuda_grouped_gemm_backward_sm90),
-    TG_IMPL(fused_linear_cross_entropy_forward, "wgmma", 0, TG_TAKES_BF16 | TG_BATCH_INVARIANT,
+    TG_IMPL(fused_linear_cross_entropy_forward, "wgmma", 0, TG_TAKES_BF16 | PROMISE,
             cuda_fused_linear_cross_entropy_forward_accepts,
             cuda_fused_linear_cross_entropy_forward),
-    TG_IMPL(fused_linear_cross_entropy_backward, "wgmma", 0, TG_TAKES_BF16 | TG_BATCH_INVARIANT,
+    TG_IMPL(fused_linear_cross_entropy_backward, "wgmma", 0, TG_TAKES_BF16 | PROMISE,
             cuda_fused_linear_cross_entropy_backward_accepts,
             cuda_fused_linear_cross_entropy_backward),
-    TG_IMPL(fused_linear_logp_forward, "wgmma", 0, TG_TAKES_BF16 | TG_BATCH_INVARIANT,
+    TG_IMPL(fused_linear_logp_forward, "wgmma", 0, TG_TAKES_BF16 | PROMISE,
             cuda_fused_linear_logp_forward_accepts, cuda_fused_linear_logp_forward),
     TG_IMPL(fused_linear_logp_backward, "wgmma", 0, TG_TAKES_BF16,
             cuda_fused_linear_logp_backward_accepts, cuda_fused_linear_logp_backward),
@@ -79,19 +84,17 @@ static const tg_impl impls[] = {
             cuda_fused_linear_kl_div_forward_accepts, cuda_fused_linear_kl_div_forward),
     TG_IMPL(fused_linear_kl_div_backward, "wgmma", 0, TG_TAKES_BF16,
             cuda_fused_linear_kl_div_backward_accepts, cuda_fused_linear_kl_div_backward),
-    TG_IMPL(gemm_block_scaled, "sm90", 0, TG_TAKES_FLOATS | TG_BATCH_INVARIANT,
+    TG_IMPL(gemm_block_scaled, "sm90", 0, TG_TAKES_FLOATS | PROMISE,
             cuda_gemm_block_scaled_sm90_accepts, cuda_gemm_block_scaled_sm90),
     TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
-    TG_IMPL(batched_gemm, "wgmma", 0, TAKES_HALF | TG_BATCH_INVARIANT,
-            cuda_batched_gemm_wgmma_accepts, cuda_batched_gemm_wgmma),
+    TG_IMPL(batched_gemm, "wgmma", 0, TAKES_HALF | PROMISE, cuda_batched_gemm_wgmma_accepts,
+            cuda_batched_gemm_wgmma),
     TG_IMPL(batched_gemm, "symmetric", 0, TG_TAKES_FLOATS, cuda_batched_gemm_symmetric_accepts,
             cuda_batched_gemm_symmetric),
     TG_IMPL(batched_gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_batched_gemm_cublaslt_accepts,
             cuda_batched_gemm_cublaslt),
-    TG_IMPL(gemm, "wgmma", 0, TAKES_HALF | TG_BATCH_INVARIANT, cuda_gemm_wgmma_accepts,
-            cuda_gemm_wgmma),
-/* All kernels of our own promise that rows do not know their batch, in contexts that ask for it. */
-#define OPERATOR(op, takes) TG_IMPL(op, "", 0, (takes) | TG_BATCH_INVARIANT, NULL, cuda_##op),
+    TG_IMPL(gemm, "wgmma", 0, TAKES_HALF | PROMISE, cuda_gemm_wgmma_accepts, cuda_gemm_wgmma),
+#define OPERATOR(op, takes) TG_IMPL(op, "", 0, (takes) | PROMISE, NULL, cuda_##op),
 #include "cuda_operators.inc"
 #undef OPERATOR
     TG_IMPLS_END,
