@@ -148,7 +148,8 @@ def extra_memory(c: Contestant, clock) -> int:
     """Bytes that one run takes at its peak, beyond what it hands to its caller."""
     c.prepare()
     grown, handed = clock.peak(c.run)
-    return max(grown - sum(t.numel() * t.element_size() for t in handed or ()), 0)
+    results = [handed] if isinstance(handed, torch.Tensor) else handed or []
+    return max(grown - sum(t.numel() * t.element_size() for t in results), 0)
 
 
 def compiled(function: Callable) -> Callable:
