@@ -65,6 +65,22 @@ static int64_t chunk_of(const cuda_call &call, const layer_call &f, int64_t row)
     return best;
 }
 
+/* The memory of a call, which place_memory(f, m, room) lays out and tells the bytes of. */
+template <class CALL, class MEMORY>
+static tg_status allocate(const cuda_call &call, const CALL &f, MEMORY *m)
+{
+    *m = {};
+    m->pitch = ceil_div(f.classes, 64) * 64;
+    m->tiles = (int)ceil_div(f.classes, TILE_N);
+    m->chunk = chunk_of(call, f, 2 * m->pitch + m->tiles * (int64_t)sizeof *m->parts);
+    const int64_t bytes = place_memory(f, m, NULL);
+    char *memory = (char *)cuda_host->device_workspace(call.ctx, (size_t)bytes);
+    if (!memory)
+        return TG_ENOMEM;
+    place_memory(f, m, memory);
+    return TG_OK;
+}
+
 /* ---- products ---- */
 
 /* A matrix for a call of an operator. */

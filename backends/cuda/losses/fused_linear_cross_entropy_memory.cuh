@@ -57,18 +57,4 @@ static int64_t place_memory(const flce &f, flce_memory *m, char *memory)
     return used;
 }
 
-static tg_status allocate(const cuda_call &call, const flce &f, flce_memory *m)
-{
-    *m = {};
-    m->pitch = ceil_div(f.classes, 64) * 64;
-    m->tiles = (int)ceil_div(f.classes, TILE_N);
-    m->chunk = chunk_of(call, f, 2 * m->pitch + m->tiles * (int64_t)sizeof *m->parts);
-    const int64_t bytes = place_memory(f, m, NULL);
-    char *memory = (char *)cuda_host->device_workspace(call.ctx, (size_t)bytes);
-    if (!memory)
-        return TG_ENOMEM;
-    place_memory(f, m, memory);
-    return TG_OK;
-}
-
 #endif
