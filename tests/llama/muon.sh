@@ -17,6 +17,6 @@ for type in f32 bf16; do
     done
 done
 "$llama" $toy $data --steps 30 --log adamw.log || fail "adamw"
-awk "BEGIN { exit !($(last f32.log) < $(last adamw.log) + 0.3) }" || fail "the loss is $(last f32.log), with adamw $(last adamw.log)"
+awk "BEGIN { exit !($(last f32.log) < $(last adamw.log) + 0.2) }" || fail "the loss is $(last f32.log), with adamw $(last adamw.log)"
 refuses "--optimizer: 'sgd' is neither adamw nor muon" $toy $data --steps 1 --optimizer sgd
 echo "muon's courses: the same bits in parts, and a loss of $(last f32.log) beside adamw's $(last adamw.log)"
