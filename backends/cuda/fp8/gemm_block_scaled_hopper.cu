@@ -3,6 +3,7 @@
 #include "gemm_block_scaled.h"
 #include "gemm_block_scaled_hopper.cuh"
 #include "host/tensor_map.h"
+#include "rows/launch_clusters.cuh"
 
 /* Whether copies of tiles can move the rows of a tensor. */
 static bool has_tiles(const tg_tensor *t)
@@ -26,25 +27,6 @@ static bool map_lines(CUtensorMap *map, const block_scaled_operand &o, int64_t k
     return cuda_tensor_map(map, TG_F8E4M3, o.data, o.lines, k, o.stride, lines);
 }
 
-/* Clusters that the card runs at once; *known keeps the answer, 0 before: the cards of a process
- * are taken to be of one kind. -1 if the kernel is not there, since the library was not built for
- * this card: it has no shared memory of its own then. */
-template <class KERNEL>
-static int scaled_clusters(int *known, KERNEL kernel, const cudaLaunchConfig_t &config)
-{
-    int clusters = __atomic_load_n(known, __ATOMIC_RELAXED);
-    cudaFuncAttributes attributes;
-    if (clusters != 0)
-        return clusters;
-    if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess ||
-        attributes.sharedSizeBytes == 0 ||
-        cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) != cudaSuccess || clusters == 0)
-        clusters = -1;
-    cudaGetLastError();
-    __atomic_store_n(known, clusters, __ATOMIC_RELAXED);
-    return clusters;
-}
-
 template <class SHAPE, class C>
 static bool launch_shape(const cuda_call &call, block_scaled_product &p,
                          const tg_gemm_block_scaled_args *args)
@@ -58,24 +40,8 @@ static bool launch_shape(const cuda_call &call, block_scaled_product &p,
     p.columns = (int)ceil_div(p.of_b.lines, SHAPE::N * SHAPE::N_BLOCKS);
     p.steps = (int)ceil_div(k, SCALED_K);
     p.together = 8;
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {CLUSTER, 1, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)call.processors / CLUSTER * CLUSTER);
-    config.blockDim = dim3(SHAPE::THREADS);
-    config.dynamicSmemBytes = SHAPE::SHARED;
-    config.stream = call.stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHAPE::SHARED) !=
-        cudaSuccess)
-        return false;
-    const int64_t clusters = scaled_clusters(&known, kernel, config);
-    if (clusters < 0)
-        return false;
-    config.gridDim = dim3((unsigned)(CLUSTER * min_of(clusters, (int64_t)p.rows * p.columns)));
-    return cudaLaunchKernelEx(&config, kernel, p) == cudaSuccess;
+    return launch_clusters(call, &known, kernel, CLUSTER, SHAPE::THREADS, SHAPE::SHARED,
+                           (int64_t)p.rows * p.columns, p);
 }
 
 template <class C>

@@ -7,6 +7,7 @@
 #include "gemm_wgmma_tile.cuh"
 #include "host/tensor_map.h"
 #include "rows/fragments.cuh"
+#include "rows/launch_clusters.cuh"
 
 #if HAS_WGMMA
 
@@ -301,49 +302,14 @@ static bool map_operand(CUtensorMap *map, int type, const product_operand &o)
                            2 * o.stride, ACROSS ? TILE_K : LINES);
 }
 
-/* Clusters that the card runs at once; *known keeps the answer, 0 before: the cards of a process
- * are taken to be of one kind. -1 if the kernel is not there, since the library was not built for
- * this card: it has no shared memory of its own then. */
-template <class KERNEL>
-static int product_clusters(int *known, KERNEL kernel, const cudaLaunchConfig_t &config)
-{
-    int clusters = __atomic_load_n(known, __ATOMIC_RELAXED);
-    cudaFuncAttributes attributes;
-    if (clusters != 0)
-        return clusters;
-    if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess ||
-        attributes.sharedSizeBytes == 0 ||
-        cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) != cudaSuccess || clusters == 0)
-        clusters = -1;
-    cudaGetLastError();
-    __atomic_store_n(known, clusters, __ATOMIC_RELAXED);
-    return clusters;
-}
-
 /* Launches a kernel as above for so many pairs of tiles. Returns false, with nothing launched,
  * where it is not there. */
 template <class KERNEL, class... ARGS>
 static bool launch_pairs(const cuda_call &call, int *known, KERNEL kernel, int64_t pairs,
                          const ARGS &...args)
 {
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {CLUSTER, 1, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)call.processors / CLUSTER * CLUSTER);
-    config.blockDim = dim3(PRODUCT_THREADS);
-    config.dynamicSmemBytes = PRODUCT_SHARED;
-    config.stream = call.stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, PRODUCT_SHARED) !=
-        cudaSuccess)
-        return false;
-    const int64_t clusters = product_clusters(known, kernel, config);
-    if (clusters < 0)
-        return false;
-    config.gridDim = dim3((unsigned)(CLUSTER * min_of(clusters, pairs)));
-    return cudaLaunchKernelEx(&config, kernel, args...) == cudaSuccess;
+    return launch_clusters(call, known, kernel, CLUSTER, PRODUCT_THREADS, PRODUCT_SHARED, pairs,
+                           args...);
 }
 
 /* c of m x n numbers, `stride` apart, from a and b; NULL where the result is never written. Returns
