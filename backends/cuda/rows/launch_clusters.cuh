@@ -1,5 +1,5 @@
-/* launch_clusters.cuh - the host's side of persistent kernels whose blocks work in clusters, as many
- * as the card runs at once. */
+/* launch_clusters.cuh - the host's side of persistent kernels whose blocks work in clusters, as
+ * many as the card runs at once. */
 #ifndef CUDA_LAUNCH_CLUSTERS_CUH
 #define CUDA_LAUNCH_CLUSTERS_CUH
 
