@@ -122,7 +122,7 @@ def error(results, expected) -> float:
     for found, wanted in zip(results, expected):
         if found.numel() != wanted.numel():
             return float("inf")
-        wanted = wanted.reshape(-1) if wanted.is_floating_point() else wanted.reshape(-1).float()
+        wanted = wanted.reshape(-1).float()
         difference = (found.reshape(-1).float() - wanted).norm().item()
         relative = difference / max(wanted.norm().item(), 1e-30)
         worst = max(worst, relative) if relative == relative else float("inf")

@@ -1,0 +1,55 @@
+"""Numbers of 8 bits with a scale for each block of 128, and their products."""
+
+import torch
+import torch.nn.functional as F
+
+from problem import Make, Step, Tensor, operator
+from products import updated
+
+E4M3, LARGEST = torch.float8_e4m3fn, 448.0
+
+
+def quantised(x: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """x in E4M3, and the scales of its blocks of `rows` x 128, those of a block of columns side by side."""
+    blocks = x.float().unflatten(0, (-1, rows)).unflatten(2, (-1, 128))
+    scale = (blocks.abs().amax((1, 3), keepdim=True) / LARGEST).clamp(min=2**-126)
+    return (blocks * (1 / scale)).flatten(2).flatten(0, 1).to(E4M3), scale[:, 0, :, 0].t()
+
+
+@operator(small=dict(R=128, C=1024), medium=dict(R=1024, C=4096), large=dict(R=8192, C=4096),
+          cuda=dict(large=dict(R=16384, C=4096)), note="blocks of 1 x 128, in the order of the rows")
+def quantize_block(make: Make, R: int, C: int) -> Step:
+    x = make.normal(R, C)
+
+    def function(q: Tensor, scale: Tensor):
+        values, scales = quantised(x, 1)
+        q.copy_(values)
+        scale.copy_(scales)
+
+    return updated(function, [make.empty(R, C, dtype=E4M3), make.f32(C // 128, R)],
+                  lambda q, scale: ("quantize_block", dict(x=x, q=q, scale=scale)))
+
+
+def expanded(q: Tensor, scale: Tensor, rows: int) -> Tensor:
+    return (q.float().unflatten(0, (-1, rows)).unflatten(2, (-1, 128)) * scale.t()[:, None, :, None]).flatten(2).flatten(0, 1)
+
+
+@operator(small=dict(M=128, N=128, K=256), medium=dict(M=1024, N=2048, K=768), large=dict(M=4096, N=2048, K=2048),
+          cuda=dict(large=dict(M=8192, N=8192, K=8192)), memory_bound=False,
+          note="against PyTorch's own product of blocks on a GPU, and one of the numbers with their scales in f32 where it has none")
+def gemm_block_scaled(make: Make, M: int, N: int, K: int) -> Step:
+    (a, scale_a), (b, scale_b) = quantised(make.normal(M, K), 1), quantised(make.normal(N, K), 128)
+    scale_a, scale_b = scale_a.contiguous(), scale_b.contiguous()
+
+    def by_scales(c: Tensor):
+        c.copy_(expanded(a, scale_a, 1) @ expanded(b, scale_b, 128).t())
+
+    padded = F.pad(scale_b.t(), (0, -(K // 128) % 4)).contiguous()
+
+    def by_blocks(c: Tensor):
+        kinds = F.ScalingType.BlockWise1x128, F.ScalingType.BlockWise128x128
+        c.copy_(F.scaled_mm(a, b.t(), scale_a.t(), kinds[0], padded.t(), kinds[1], output_dtype=torch.bfloat16))
+
+    function = by_blocks if a.is_cuda and make.dtype == torch.bfloat16 else by_scales
+    return updated(function, [make.empty(M, N)],
+                  lambda c: ("gemm_block_scaled", dict(a=a, scale_a=scale_a, b=b, scale_b=scale_b, c=c)))
