@@ -1,10 +1,13 @@
 /* quantize_block: x is read once, in tiles of 128 x 128, and stays in the L2 cache as f32 until
- * both results of the tile are written. Each element and each scale belongs to one tile. */
+ * both results of the tile are written; where scales are those of rows alone, in tiles of 8 x 128,
+ * which the first cache holds. Each element and each scale belongs to one tile. Rows of a tile are
+ * too short for the processor to see what comes next: each asks for what lies beside it, in the
+ * next tile. */
 #include "rows/rows.h"
 #include "simd_e4m3.h"
 #include "simd_lanes.h"
 
-enum { BLOCK = 128, VECTORS = BLOCK / VL };
+enum { BLOCK = 128, VECTORS = BLOCK / VL, ROWS = 8, LINE = 64 };
 
 typedef struct job {
     el type;
@@ -12,6 +15,7 @@ typedef struct job {
     int square, power_of_two;
     float min_amax;
     int64_t rows, columns, tiles; /* tiles: of a row of them */
+    int64_t height;               /* of a tile: BLOCK or ROWS */
     operand x, q, qt;             /* data NULL: not asked for */
     operand scale, scale_t;
 } job;
@@ -59,6 +63,8 @@ SIMD_INLINE float *scale_at(const operand *scales, int64_t block, int64_t at)
 SIMD_INLINE int32_t read_row(el e, const job *j, tile *t, int64_t r)
 {
     const char *x = row_at(&j->x, t->row + r) + t->column * el_size(e);
+    for (int64_t byte = 0; byte < BLOCK * el_size(e); byte += LINE)
+        v_prefetch(x + BLOCK * el_size(e) + byte);
     vi most = v_seti(0);
     for (int64_t v = 0; v < VECTORS; v++) {
         const int64_t left = t->columns - v * VL;
@@ -101,18 +107,26 @@ static void write_columns(const job *j, const tile *t, int64_t first)
         memcpy(row_at(&j->qt, t->column + first + i) + t->row, codes[i], (size_t)t->rows);
 }
 
-/* Reads the tile and writes q, but where all of it has one scale; the bits of its largest |x|. */
+/* Reads the tile and writes q, but where all of it has one scale; the bits of its largest |x|. A
+ * few rows are read, then written: while some are computed with, no others would come. */
 SIMD_INLINE int32_t read_rows(el e, const job *j, tile *t)
 {
     int32_t all = 0;
-    for (int64_t r = 0; r < t->rows; r++) {
-        const int32_t most = read_row(e, j, t, r);
-        all = most > all ? most : all;
+    for (int64_t first = 0; first < t->rows; first += ROWS) {
+        const int64_t count = t->rows - first < ROWS ? t->rows - first : ROWS;
+        int32_t most[ROWS];
+        for (int64_t i = 0; i < count; i++) {
+            most[i] = read_row(e, j, t, first + i);
+            all = most[i] > all ? most[i] : all;
+        }
         if (j->square || !j->q.data)
             continue;
-        const float scale = scale_of(j, most);
-        *scale_at(&j->scale, t->column / BLOCK, t->row + r) = scale;
-        write_row(t, r, 1 / scale, row_at(&j->q, t->row + r) + t->column);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t r = first + i;
+            const float scale = scale_of(j, most[i]);
+            *scale_at(&j->scale, t->column / BLOCK, t->row + r) = scale;
+            write_row(t, r, 1 / scale, row_at(&j->q, t->row + r) + t->column);
+        }
     }
     return all;
 }
@@ -164,9 +178,9 @@ SIMD_INLINE void some_tiles(el e, int stream, const job *j, int64_t begin, int64
     tile t;
     memset(t.column_inverse, 0, sizeof t.column_inverse);
     for (int64_t i = begin; i < end; i++) {
-        t.row = i / j->tiles * BLOCK;
+        t.row = i / j->tiles * j->height;
         t.column = i % j->tiles * BLOCK;
-        t.rows = j->rows - t.row < BLOCK ? j->rows - t.row : BLOCK;
+        t.rows = j->rows - t.row < j->height ? j->rows - t.row : j->height;
         t.columns = j->columns - t.column < BLOCK ? j->columns - t.column : BLOCK;
         one_tile(e, j, &t);
     }
@@ -188,7 +202,8 @@ static tg_status run(tg_ctx *ctx, const tg_quantize_block_args *args)
              .qt = operand_of(args->qt),
              .scale = operand_of(args->scale),
              .scale_t = operand_of(args->scale_t)};
-    tg_parallel_for(ctx, (x.rows + BLOCK - 1) / BLOCK * j.tiles, 1, tiles_chunk, &j);
+    j.height = j.square || j.qt.data ? BLOCK : ROWS;
+    tg_parallel_for(ctx, (x.rows + j.height - 1) / j.height * j.tiles, 1, tiles_chunk, &j);
     return TG_OK;
 }
 
