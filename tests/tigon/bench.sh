@@ -56,6 +56,12 @@ cmp "$folder/all.csv" "$folder/before.csv" || fail "rows that were there did not
 bench rms_norm_forward --shape "N=100 casting_mode=1" --dtype f32 --cache warm --sweep R=8:64 --rounds 3 --csv "$folder/all.csv" --overwrite >/dev/null
 [ "$(wc -l <"$folder/all.csv")" -eq $((lines + 4)) ] || fail "expected $((lines + 4)) lines: $(cat "$folder/all.csv")"
 
+# Where rows do not know their batch: no oneDNN, and what that costs.
+bench gemm --size small --rounds 3 --dtype f32 --provider tigon,invariant >"$folder/invariant"
+grep -Eq '^ +invariant [0-9.]+ times as long as tigon' "$folder/invariant" || fail "no cost: $(cat "$folder/invariant")"
+grep -E '^ .* invariant .*cpu/gemm' "$folder/invariant" | grep -q . || fail "no row: $(cat "$folder/invariant")"
+if grep -E ' invariant .*cpu/gemm.(onednn|blas)' "$folder/invariant"; then fail "a product that knows its batch"; fi
+
 command -v python3 >/dev/null || exit 0
 cat >"$folder/verify.py" <<'END'
 import csv, json, sys

@@ -234,7 +234,7 @@ int command_bench(int argc, char **argv)
         {"--shape", CLI_TEXT, &q.shape, "\"R=64 N=8\"", "sizes and options over those of large"},
         {"--dtype", CLI_TEXT, &q.dtype, "LIST", "of f32, bf16, f16 (f32,bf16)"},
         {"--mode", CLI_TEXT, &q.mode, "LIST", "of forward, backward, full (all)"},
-        {"--provider", CLI_TEXT, &q.provider, "LIST", "tigon, or a backend (tigon,unfused)"},
+        {"--provider", CLI_TEXT, &q.provider, "LIST", "tigon, invariant, or a backend (tigon,unfused)"},
         {"--cache", CLI_TEXT, &q.cache, "LIST", "of warm, cold (small warm, others cold)"},
         {"--threads", CLI_INT, &q.threads, "N", "0: OMP_NUM_THREADS, else all processors"},
         {"--clock", CLI_TEXT, &q.clock, "CLOCK", "wall, or cpu: processor time / threads (wall)"},

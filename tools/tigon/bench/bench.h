@@ -31,6 +31,9 @@ typedef struct bench_provider {
     tg_ctx *ctx;
 } bench_provider;
 
+/* 1 if it runs what a call runs by itself, and not a backend of its name. */
+int bench_is_tigon(const bench_provider *p);
+
 typedef struct bench_settings {
     const catalogue *cat;
     tg_ctx *ctx; /* of the probes of limits; all providers use as many threads as it has */

@@ -109,8 +109,8 @@ static void close_probes(probes *q)
             gemm_limit_free(q->row[i].limit[k]);
 }
 
-/* The provider must be what it says: "tigon" is whatever a call runs by itself, any other name a
- * backend, whose implementation must come first. */
+/* The provider must be what it says: whatever a call runs by itself, or a backend, whose
+ * implementation must come first. */
 static int can_run(const bench_provider *p, const bench_cell *cell, bench_result *result)
 {
     for (int i = 0; i < cell->nparts; i++) {
@@ -118,7 +118,7 @@ static int can_run(const bench_provider *p, const bench_cell *cell, bench_result
         int impl;
         const int n = tg_resolve(p->ctx, op, &impl, 1);
         const int found =
-            n > 0 && (!strcmp(p->name, "tigon") || !strcmp(tg_impl_at(impl)->backend, p->name));
+            n > 0 && (bench_is_tigon(p) || !strcmp(tg_impl_at(impl)->backend, p->name));
         if (found && (!is_apart(p->ctx) || problem_runs_there(p->ctx, cell->part[i])))
             continue;
         if (found) {
@@ -167,7 +167,7 @@ int bench_first_run(const bench_provider *p, const bench_cell *cell, bench_args 
         }
         const char *impl = tg_ctx_last_impl(p->ctx);
         text_add(result->impl, sizeof result->impl, "%s%s", i ? " + " : "", impl);
-        if (strcmp(p->name, "tigon") && strncmp(impl, p->name, strcspn(impl, "/"))) {
+        if (!bench_is_tigon(p) && strncmp(impl, p->name, strcspn(impl, "/"))) {
             snprintf(result->why, sizeof result->why, "%s/%s does not run it", p->name,
                      part->op->info->name);
             return 0;

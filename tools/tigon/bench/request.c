@@ -151,8 +151,14 @@ static tg_ctx *new_context(const bench_request *q, const char *impl)
     return NULL;
 }
 
-/* "tigon" runs what a call runs by itself. Another name is a backend and comes first; the parts of
- * its composites that it lacks (gemm below unfused) are the default's. */
+int bench_is_tigon(const bench_provider *p)
+{
+    return !strcmp(p->name, "tigon") || !strcmp(p->name, "invariant");
+}
+
+/* "tigon" runs what a call runs by itself, and "invariant" what it runs where rows do not know
+ * their batch. Another name is a backend and comes first; the parts of its composites that it lacks
+ * (gemm below unfused) are the default's. */
 static int add_provider(const cli_usage *u, bench_settings *s, const bench_request *q,
                         const char *name)
 {
@@ -163,8 +169,9 @@ static int add_provider(const cli_usage *u, bench_settings *s, const bench_reque
     char impl[PB_NAME + 8];
     const int alone = !strcmp(name, "ref") || !strcmp(name, "cpu");
     snprintf(impl, sizeof impl, "%s%s", p->name, alone ? "" : ",cpu");
-    p->ctx = new_context(q, strcmp(name, "tigon") ? impl : NULL);
+    p->ctx = new_context(q, bench_is_tigon(p) ? NULL : impl);
     if (!p->ctx ||
+        (!strcmp(name, "invariant") && tg_ctx_set_batch_invariant(p->ctx, 1)) ||
         tg_ctx_set_strict(p->ctx, s->modelled)) /* nothing of a modelled time is spent on the CPU */
         return cli_error(u, "provider %s: %s", name, tg_last_error());
     s->nproviders++;

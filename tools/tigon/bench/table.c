@@ -41,7 +41,8 @@ static void number(char *out, size_t size, double x, const char *format, const c
         snprintf(out + n, size - (size_t)n, "%s", unit);
 }
 
-static double slowest_provider(const bench_settings *s, const bench_results *r, const char *name)
+/* NaN: it did not run. */
+static double time_of(const bench_settings *s, const bench_results *r, const char *name)
 {
     for (int i = 0; i < s->nproviders; i++)
         if (r->result[i].ran && !strcmp(s->provider[i].name, name))
@@ -66,7 +67,7 @@ void bench_table_head(const bench_settings *s, const bench_results *r)
 
 void bench_table_rows(const bench_settings *s, const bench_results *r)
 {
-    const double unfused = slowest_provider(s, r, "unfused");
+    const double unfused = time_of(s, r, "unfused");
     const char *mode = bench_mode_names[r->cell->mode];
     for (int i = 0; i < s->nproviders; i++) {
         const bench_result *x = &r->result[i];
@@ -90,6 +91,9 @@ void bench_table_rows(const bench_settings *s, const bench_results *r)
                x->peak_bytes / (1 << 20), times, x->impl);
         mode = "";
     }
+    const double cost = time_of(s, r, "invariant") / time_of(s, r, "tigon");
+    if (isfinite(cost))
+        printf("            %-9s %.2f times as long as tigon\n", "invariant", cost);
     if (isfinite(r->limit_gbps))
         printf("            %-9s %.1f GB/s (%.1f-%.1f): %s\n", "limit", r->limit_gbps,
                r->limit_gbps_20, r->limit_gbps_80, r->limit_name);
