@@ -131,6 +131,9 @@ ADAPTERS = {
     "DoRA": lambda peft, target: peft.LoraConfig(r=4, target_modules=target, use_dora=True),
     "IA3": lambda peft, target: peft.IA3Config(target_modules=target, feedforward_modules=[t for t in target if t in ("down_proj", "lm_head")]),
     "LoHa": lambda peft, target: peft.LoHaConfig(r=4, target_modules=target),
+    "AdaLoRA": lambda peft, target: peft.AdaLoraConfig(init_r=4, target_r=2, total_step=10, target_modules=target),
+    "C3A": lambda peft, target: peft.C3AConfig(block_size=4, target_modules=target),
+    "GraLoRA": lambda peft, target: peft.GraloraConfig(r=4, target_modules=target),
     "modules_to_save": lambda peft, target: peft.LoraConfig(r=4, target_modules=["v_proj"], modules_to_save=target),
 }
 

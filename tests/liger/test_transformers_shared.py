@@ -95,6 +95,68 @@ def test_another_input(widths):
     agree(model, plain, tiny.batch(plain))
 
 
+def times(x):
+    x.mul_(1.5)
+
+
+def times_unseen(x):
+    x.data.mul_(1.5)
+
+
+def a_place(x):
+    x[:, 3] = 0.25
+
+
+def given_of(args, kwargs):
+    return args[0] if args else kwargs["hidden_states"]
+
+
+@pytest.mark.parametrize("change", [times, times_unseen, a_place])
+@pytest.mark.parametrize("name", ["self_attn", "mlp", "self_attn.q_proj"])
+def test_an_input_that_a_hook_changes(name, change):
+    """In its place: what was kept of the norm is not what is multiplied then."""
+    plain = tiny.make("mistral")
+    model = tigon.transformers.apply_to(copy.deepcopy(plain), linear=True)
+    for m in (plain, model):
+        m.model.layers[0].get_submodule(name).register_forward_pre_hook(lambda module, args, kwargs: change(given_of(args, kwargs)), with_kwargs=True)
+    agree(model, plain, tiny.batch(plain))
+
+
+@pytest.mark.parametrize("change", [times, a_place])
+def test_a_result_that_a_hook_changes(change):
+    """PyTorch refuses that of a view that a function of its own returns."""
+    base = tiny.make("mistral")
+    for name in ("self_attn", "self_attn.q_proj", "self_attn.o_proj", "mlp", "mlp.gate_proj", "mlp.down_proj", "input_layernorm", "post_attention_layernorm"):
+        plain = copy.deepcopy(base)
+        model = tigon.transformers.apply_to(copy.deepcopy(base), linear=True)
+        for m in (plain, model):
+            m.model.layers[0].get_submodule(name).register_forward_hook(lambda module, args, y: change(y[0] if isinstance(y, tuple) else y))
+        agree(model, plain, tiny.batch(plain))
+
+
+@pytest.mark.parametrize("name", ["self_attn", "mlp", "mlp.act_fn", "self_attn.k_norm"])
+def test_what_nothing_depends_on_has_no_gradient(name):
+    """None, not zeros, by which an optimizer would still decay the weight."""
+    plain = tiny.make("qwen3")
+    model = tigon.transformers.apply_to(copy.deepcopy(plain), linear=True)
+    for m in (plain, model):
+        hook = lambda module, args, y: tuple(t if t is None else t.detach() for t in y) if isinstance(y, tuple) else y.detach()  # noqa: E731
+        m.model.layers[0].get_submodule(name).register_forward_hook(hook)
+    agree(model, plain, tiny.batch(plain))
+    none = [[n for n, p in m.named_parameters() if p.grad is None] for m in (model, plain)]
+    assert none[0] == none[1] and none[1]
+
+
+def test_a_vector():
+    """A product of a row without a batch."""
+    layer = tigon.transformers.apply_to(tiny.make("llama"), linear=True).model.layers[0].self_attn.o_proj
+    x = torch.randn(layer.in_features, requires_grad=True)
+    y = layer(x)
+    assert y.shape == (layer.out_features,)
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, layer.weight.sum(0))
+
+
 def test_some_gradients():
     """Frozen weights; a gradient of one product alone, twice."""
     plain = tiny.make("llama")

@@ -76,8 +76,10 @@ def differentiable(op, target, gradient, setup):
 
 def eager(cls):
     """apply() of an autograd.Function that has setup_context(), for which PyTorch looks at the signature of forward at each call: where
-    neither a compiler nor a transformation asks for that form, it is called in the other one."""
+    neither a compiler nor a transformation asks for that form, it is called in the other one. There the gradient of an output on which
+    nothing depends is None."""
     def forward(ctx, *inputs):
+        ctx.set_materialize_grads(False)
         output = cls.forward(*inputs)
         cls.setup_context(ctx, inputs, output)
         return output

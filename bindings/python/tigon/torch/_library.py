@@ -8,7 +8,7 @@ from tigon._once import final, no_forward_mode, no_second_gradient
 from tigon._outputs import SCHEMA
 from tigon.torch._direct import differentiable, direct, is_watched
 from tigon.torch._kernels import autocast_of, check, fake_of, kernel_of, refuse_tangents, vmap_of, vmap_product_of
-from tigon.torch._table import FAMILIES, PRODUCTS, REPEATED, UPDATES, WHOLE, Operator
+from tigon.torch._table import FAMILIES, PRODUCTS, REPEATED, SHARED, UPDATES, WHOLE, Operator
 
 
 class _Library(torch.library.Library):
@@ -101,6 +101,8 @@ def _backward(family):
         known.update(_upstream(ctx, family, gradients))
         needed = {family.gradients[n] for n, need in zip(forward.inputs, needs) if need and n in family.gradients}
         needed = {d for d in needed if d not in backward.follows or known[backward.follows[d]] is not None}
+        if family.name in SHARED and gradients[0] is None:  # the sum alone has a gradient, of which no parameter is part
+            needed &= set(SHARED[family.name].values())
         again = torch.is_grad_enabled() or torch._C._autograd._get_current_graph_task_keep_graph()
         with torch.no_grad():
             results = compute(needed, ctx, known, again)

@@ -34,8 +34,18 @@ def _product_for(module):
     return _torch_product if type(module) is nn.Linear else _gemm
 
 
+def _rows(x):
+    return x.flatten(0, -2) if x.dim() > 1 else x[None]
+
+
+def _in_rows_of(x, y):
+    """The rows of y in the dimensions of x. A view of y, which functions of one's own return too, could not be changed in place by hooks
+    and adapters; this is none to PyTorch."""
+    return torch.ops.aten._unsafe_view(y, (*x.shape[:-1], y.shape[-1]))
+
+
 def _weight_gradient(product, dy, x):
-    return product(dy.flatten(0, -2), x.flatten(0, -2), trans_a=True)
+    return product(_rows(dy), _rows(x), trans_a=True)
 
 
 class Projections(torch.autograd.Function):
@@ -47,8 +57,8 @@ class Projections(torch.autograd.Function):
 
     @staticmethod
     def forward(product, norm, x, first, second, third):
-        rows, weights = x.flatten(0, -2), [w for w in (first, second, third) if w is not None]
-        return tuple([product(rows, weight, trans_b=True).unflatten(0, x.shape[:-1]) for weight in weights])
+        rows, weights = _rows(x), [w for w in (first, second, third) if w is not None]
+        return tuple([_in_rows_of(x, product(rows, weight, trans_b=True)) for weight in weights])
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -63,11 +73,13 @@ class Projections(torch.autograd.Function):
         first, second, third, *kept = ctx.saved_tensors  # asked for once: checkpoints compute them anew
         _, _, needs_x, *needed = ctx.needs_input_grad
         dx = None
-        for dy, weight in zip(upstream, (first, second, third)) if needs_x else ():
-            rows = dy.flatten(0, -2)
+        given = [(dy, weight) for dy, weight in zip(upstream, (first, second, third)) if dy is not None]
+        for dy, weight in given if needs_x else ():
+            rows = _rows(dy)
             dx = ctx.product(rows, weight) if dx is None else dx.addmm_(rows, weight)
-        if needs_x:
-            dx = dx.unflatten(0, upstream[0].shape[:-1])
+        if dx is not None:
+            dx = _in_rows_of(given[0][0], dx)
+        needed = [need and dy is not None for dy, need in zip(upstream, needed)]
         if any(needed):
             x = kept[0] if ctx.options is None else _shared.normed(*kept, ctx.options)
         gradients = [_weight_gradient(ctx.product, dy, x) if need else None for dy, need in zip(upstream, needed)]
@@ -82,7 +94,7 @@ class ActivatedLinear(torch.autograd.Function):
     @staticmethod
     def forward(product, activation, gate, up, weight):
         y = activation.forward(gate, up, **activation.options)
-        return product(y.flatten(0, -2), weight, trans_b=True).unflatten(0, gate.shape[:-1])
+        return _in_rows_of(gate, product(_rows(y), weight, trans_b=True))
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -93,7 +105,7 @@ class ActivatedLinear(torch.autograd.Function):
     @differentiable_once("the feed-forward block of a patched model")
     def backward(ctx, dy):
         gate, up, weight = ctx.saved_tensors
-        dact = ctx.product(dy.flatten(0, -2), weight).unflatten(0, dy.shape[:-1])
+        dact = _in_rows_of(dy, ctx.product(_rows(dy), weight))
         dgate, dup, y = ctx.activation.gradients(dact, gate, up)
         return None, None, dgate, dup, _weight_gradient(ctx.product, dy, y) if ctx.needs_input_grad[4] else None
 

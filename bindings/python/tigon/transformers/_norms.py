@@ -128,10 +128,11 @@ class Layer(NamedTuple):
         arguments = {name: value for name, value in arguments.items() if name not in self.unused}
         normed, hidden = norm(before, hidden)
         attention = getattr(layer, self.attention)
-        _shared.products(attention, normed)
+        _shared.products(attention, _shared.hand_to(attention, normed))
         attended = attention(hidden_states=normed, **arguments)[0]
         normed, hidden = add(between, self._scaled(layer, after[0](attended) if after else attended), hidden)
-        y = getattr(layer, self.mlp)(normed)
+        mlp = getattr(layer, self.mlp)
+        y = mlp(_shared.hand_to(mlp, normed))
         y = y[0] if self.of_tuple else y
         return hidden + self._scaled(layer, after[1](y) if after else y).view(hidden.shape)  # Llama 4's has lost the batch
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from tigon._once import differentiable_once
 from tigon.torch._library import direct_calls
-from tigon.transformers._plain import original, reads
+from tigon.transformers._plain import is_untouched, original, reads
 
 _NAME = "_of_tigon"  # attribute of a tensor
 _KEPT = "_result_is_kept"  # of a norm
@@ -32,6 +32,7 @@ class _Norm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, weight, options):
+        ctx.set_materialize_grads(False)
         y, rstd = _rms_norm(x, weight, **options)
         ctx.save_for_backward(x, weight, rstd)
         ctx.options = {name: value for name, value in options.items() if name != "eps"}
@@ -40,6 +41,8 @@ class _Norm(torch.autograd.Function):
     @staticmethod
     @differentiable_once("rms_norm of a patched model")
     def backward(ctx, dy, dx):
+        if dy is None:
+            return dx, None, None
         x, weight, rstd = ctx.saved_tensors
         dx, dweight = _rms_norm_backward(dy, dx, x, weight, rstd, dweight=ctx.needs_input_grad[1], **ctx.options)
         return dx, dweight if ctx.needs_input_grad[1] else None, None
@@ -53,6 +56,7 @@ class Made(NamedTuple):
     products: dict  # by the identity of a module: its product, once it is computed
     members: list  # modules whose products are to be computed at once
     is_kept: bool  # for backward, which else computes it again
+    version: int  # of the result, as PyTorch counts what is done in its place
 
 
 def normed(x, weight, options):
@@ -75,12 +79,24 @@ def norm(module, x, **options):
 
 def remember(y, x, module, options):
     if is_plain(y):
-        setattr(y, _NAME, Made((x, module.weight), options, {}, [], _KEPT in module.__dict__))
+        setattr(y, _NAME, Made((x, module.weight), options, {}, [], _KEPT in module.__dict__, y._version))
+
+
+def _made(x):
+    made = getattr(x, _NAME, None)
+    return None if made is None or x._version != made.version else made
 
 
 def norm_of(x):
-    """What x was made of, None where that is not known."""
-    return getattr(x, _NAME, None) if is_plain(x) else None
+    """What x was made of, None where that is not known, or x has been changed since."""
+    return _made(x) if is_plain(x) else None
+
+
+def hand_to(module, x):
+    """x for this module. What it was made of is forgotten where hooks may change it before the module's forward."""
+    if not is_untouched(module):
+        vars(x).pop(_NAME, None)
+    return x
 
 
 # ---- products of attention ----
@@ -112,7 +128,7 @@ def _is_patched_product(module, x):
 
 def product_of(module, x):
     """The module's product of x where it is one of several that are computed at once, None where it is not."""
-    made = getattr(x, _NAME, None)
+    made = _made(x)
     if made is None or not any(m is module for m in made.members):
         return None
     if not made.products:
