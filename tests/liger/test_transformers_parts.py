@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers")
 import tigon.transformers  # noqa: E402
 import tiny  # noqa: E402
 from tigon.transformers import _models, _norms, _rotation  # noqa: E402
-from tigon.transformers._classes import Part  # noqa: E402
+from tigon.transformers._classes import Part, put  # noqa: E402
 
 PRESENT = [name for name in tiny.TYPES if name not in tiny.ABSENT]
 
@@ -176,6 +176,78 @@ def test_a_model_of_no_known_type():
     ours = tigon.transformers.apply_to(copy.deepcopy(plain))
     assert set(tigon.transformers.status(ours).values()) == {"tigon"}
     same(step(ours), step(plain))
+
+
+def patched(module):
+    part = _models.find(module)
+    module = copy.deepcopy(module)
+    if isinstance(part, Part):
+        put(module, _models.patch_of(module, part))
+    return module
+
+
+def computed(module, *args):
+    torch.manual_seed(7)
+    return module(*args)
+
+
+def test_dropout_within_a_block():
+    """Of a class whose dropout was 0 when it was asked, and of the same block later."""
+    t5gemma = pytest.importorskip("transformers.models.t5gemma.modeling_t5gemma")
+    config = t5gemma.T5GemmaConfig().decoder
+    config.hidden_size, config.intermediate_size, config.dropout_rate = 64, 96, 0.0
+    plain, x = t5gemma.T5GemmaMLP(config), torch.randn(3, 5, 64)
+    ours = patched(plain)
+    assert type(ours) is not type(plain)
+    torch.testing.assert_close(ours(x), plain(x))
+    for m in (plain, ours):
+        m.dropout.p = 0.5
+    torch.testing.assert_close(computed(ours, x), computed(plain, x))
+    config.dropout_rate = 0.25
+    other = t5gemma.T5GemmaMLP(config)
+    torch.testing.assert_close(computed(patched(other), x), computed(other, x))
+    for m in (plain, ours):
+        m.dropout.p = 0.0
+        m.dropout.register_forward_hook(lambda module, args, y: 2 * y)
+    torch.testing.assert_close(ours(x), plain(x))
+
+
+def test_dropout_within_a_layer():
+    """That of Phi-3 is a module, and hooks of it run; that of IDEFICS is a number, which another model has otherwise."""
+    plain = tiny.make("phi3")
+    ours = tigon.transformers.apply_to(copy.deepcopy(plain))
+    for m in (plain, ours):
+        m.model.layers[0].resid_mlp_dropout.register_forward_hook(lambda module, args, y: 2 * y)
+        m.model.layers[1].resid_attn_dropout.register_forward_pre_hook(lambda module, args: args[0] + 1)
+    same(step(ours), step(plain))
+    for m in (plain, ours):
+        m.model.layers[0].resid_attn_dropout.p = 0.5
+        torch.manual_seed(5)
+    expected = step(plain)
+    torch.manual_seed(5)
+    same(step(ours), expected)
+
+
+class Grouped(nn.Module):
+    """RMSNorm of each of so many groups."""
+
+    def __init__(self, groups):
+        super().__init__()
+        self.weight, self.eps, self.groups = nn.Parameter(torch.ones(32)), 1e-6, groups
+
+    def forward(self, x):
+        y = x.unflatten(-1, (self.groups, -1))
+        return self.weight * (y * (y.square().mean(-1, keepdim=True) + self.eps).rsqrt()).flatten(-2)
+
+
+def test_numbers_of_a_class():
+    """What one module of a class computes another need not."""
+    x = torch.randn(3, 32) * torch.arange(1.0, 33.0)
+    for groups in (1, 4):
+        plain = Grouped(groups)
+        ours = patched(plain)
+        assert (type(ours) is not type(plain)) == (groups == 1)
+        torch.testing.assert_close(ours(x), plain(x))
 
 
 def test_a_model_of_nothing_is_refused():

@@ -8,6 +8,7 @@ from transformers.activations import ACT2CLS
 
 from tigon.transformers import _forwards, _probe
 from tigon.transformers._classes import Part
+from tigon.transformers._plain import does_nothing
 
 SQUARED = tuple(ACT2CLS[name] if isinstance(ACT2CLS[name], type) else ACT2CLS[name][0] for name in ("relu2",) if name in ACT2CLS)
 WIDTH, INNER = 6, 10  # of the small copies
@@ -67,7 +68,7 @@ def words_of(module, part):
     act = getattr(module, _forwards.Mlp(*part.settings).act)
     if type(act) not in _forwards.ACTIVATIONS:
         return f"its activation is {type(act).__name__}, and only its products run on Tigon"
-    zeros = [n for n in _forwards.Mlp(*part.settings).zeros if getattr(module, n)]
+    zeros = [n for n in _forwards.Mlp(*part.settings).zeros if not does_nothing(module, n)]
     return f"its {zeros[0]} is not 0" if zeros else None
 
 
@@ -113,11 +114,12 @@ def _fits(module, mlp, **numbers):
 
 
 def _fitting(module, products, act):
+    dropouts = [n for n, m in module._modules.items() if isinstance(m, nn.Dropout)]
     others = {n: 0.0 for n, v in vars(module).items() if type(v) is float}
     for mlp in _mlps(module, products, act):
         used = {n: 0.75 for n in (mlp.gate_factor, mlp.down_factor, mlp.limit) if n is not None}
         if _fits(module, mlp, training=True, **{**others, **used}):
             unused = [n for n in others if n not in used]
             zeros = [n for n in unused if not _fits(module, mlp, training=True, **{**others, **used, n: 0.5})]
-            return mlp._replace(zeros=tuple(zeros))
+            return mlp._replace(zeros=(*zeros, *dropouts))
     return None

@@ -14,7 +14,7 @@ from tigon.torch._library import direct_calls
 from tigon.torch._table import FAMILIES
 from tigon.transformers import _experts, _shared
 from tigon.transformers._classes import makers, replacing
-from tigon.transformers._plain import autocast_type, is_untouched, promoted, reads, takes
+from tigon.transformers._plain import autocast_type, does_nothing, is_untouched, promoted, reads, takes
 
 # Calls of these are single nodes for torch.fx.
 swiglu, geglu, relu_squared = tigon.torch.swiglu, tigon.torch.geglu, tigon.torch.relu_squared
@@ -205,11 +205,11 @@ class Mlp(NamedTuple):
     gate_factor: Optional[str] = None  # names of factors of gate(x) and of the result
     down_factor: Optional[str] = None
     limit: Optional[str] = None  # of gate(x) from above and of up(x) on both sides
-    zeros: tuple = ()  # names of numbers that must be 0, such as dropout
+    zeros: tuple = ()  # names of numbers, such as dropout, that must be 0, and of modules of dropout
 
     def __call__(self, module, x):
         """The result; None where it is not Tigon's."""
-        if any(getattr(module, name) for name in self.zeros):
+        if not all(does_nothing(module, name) for name in self.zeros):
             return None
         act, down = getattr(module, self.act), getattr(module, self.down)
         if self.up is None:

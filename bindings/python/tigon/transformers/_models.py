@@ -14,12 +14,13 @@ _experts.register()
 # Each returns the part that a module is, words where it is of such a kind but not Tigon's, or None.
 RECOGNISERS = (_loss.recognise, _experts.recognise, _mixtures.recognise, _norms.recognise_layer, _norms.recognise, _rotary.recognise,
                _blocks.recognise, _embeddings.recognise)
+SCALARS, OF_EACH = (bool, str, int, float, type(None)), ("training", "layer_idx")  # what a class computes may depend on the first
 _known = {}  # what a class of modules is, with such parameters and modules in it: what was found
 
 
 def _key(module):
     children = tuple((name, original(type(m))) for name, m in module._modules.items())
-    settings = tuple((name, value) for name, value in vars(module).items() if type(value) in (bool, str) and name != "training")
+    settings = tuple((name, value) for name, value in vars(module).items() if type(value) in SCALARS and name not in OF_EACH)
     return behind(type(module)), tuple(name for name, p in module._parameters.items() if p is not None), children, settings
 
 

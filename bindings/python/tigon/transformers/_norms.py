@@ -13,7 +13,7 @@ from torch import nn
 import tigon.torch
 from tigon.transformers import _probe, _shared
 from tigon.transformers._classes import Part, makers, parts, replacing
-from tigon.transformers._plain import autocast_type, original, promoted, reads, takes
+from tigon.transformers._plain import autocast_type, does_nothing, original, promoted, reads, takes
 
 # Calls of these are single nodes for torch.fx.
 rms_norm, layer_norm = tigon.torch.rms_norm, tigon.torch.layer_norm
@@ -122,6 +122,7 @@ class Layer(NamedTuple):
     of_tuple: bool  # does the feed-forward block return more than what is added?
     dropouts: tuple = ()  # names of modules that do nothing
     unused: tuple = ()  # names of the layer's arguments that its attention is not given
+    zeros: tuple = ()  # names of numbers that must be 0
 
     def __call__(self, layer, hidden, arguments, add):
         before, between, *after = (getattr(layer, name) for name in self.norms)
@@ -202,11 +203,12 @@ def recognise_layer(module):
         return None
     if any(getattr(children[n], "weight", None) is None or children[n]._modules for n in norms):
         return None
+    zeros = tuple(n for n, v in vars(module).items() if "drop" in n and type(v) in (int, float))
     if any("drop" in n and v for n, v in vars(module).items()) or "hidden_states" not in inspect.signature(type(module).forward).parameters:
         return None
     factors = [None] + [n for n, v in vars(module).items() if type(v) in (float, int) and n.endswith("multiplier")]
     for order, factor, of_tuple in itertools.product(itertools.permutations(norms), factors, (False, True)):
-        layer = Layer(attention[0], mlp[0], order, factor, of_tuple, tuple(dropouts))
+        layer = Layer(attention[0], mlp[0], order, factor, of_tuple, tuple(dropouts), zeros=zeros)
         if _is_rms(children[order[1]]):
             layer = _confirmed(module, layer)
             if layer is not None:
@@ -248,10 +250,11 @@ def _forward_of(forward, layer):
     parameters = inspect.signature(forward).parameters
     names = tuple(name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD)[1:]
     defaults = {name: parameters[name].default for name in names[1:] if parameters[name].default is not inspect.Parameter.empty}
+    nothing = (*layer.dropouts, *layer.zeros)
 
     @functools.wraps(forward)
     def replaced(self, *args, **kwargs):
-        if len(args) > len(names) or any(getattr(getattr(self, name), "p", 0) for name in layer.dropouts):
+        if len(args) > len(names) or not all(does_nothing(self, name) for name in nothing):
             return forward(self, *args, **kwargs)
         given = {**defaults, **dict(zip(names, args)), **kwargs}
         return layer(self, given[names[0]], {name: value for name, value in given.items() if name != names[0]}, add)

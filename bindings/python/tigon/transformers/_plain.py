@@ -64,6 +64,12 @@ def has_own_forward(module):
     return own is not None and getattr(own, "__func__", None) is not type(module).forward
 
 
+def does_nothing(owner, name):
+    """Is this number 0, or this module one of dropout that returns what it is given?"""
+    part = getattr(owner, name)
+    return part.p == 0 and is_untouched(part) if isinstance(part, nn.Dropout) else not part
+
+
 def reads(module, cls, *inputs):
     """May the weight of this module, which gets these inputs, be read past it? Where its class is `cls` itself, which an adapter or a
     parametrisation is not, nothing else happens when it is called, and the weight is a tensor as PyTorch would take it for them."""
