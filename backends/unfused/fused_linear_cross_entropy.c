@@ -36,6 +36,8 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forwar
     const mat logits = project(&e, a->x, a->weight, a->bias, a->temperature);
     const mat d =
         gradients ? eager_new(&e, linear_gradient_type(a->x), logits.rows, logits.cols) : (mat){0};
+    if (a->logits)
+        eager_put(&e, eager_rows(a->logits), logits, 0);
     if (e.status)
         return eager_end(&e);
     view of_logits, of_d, target, lse, predicted;

@@ -5,23 +5,25 @@
 /* The arguments of either direction. */
 typedef struct fljsd {
     const tg_tensor *x, *weight, *teacher_x, *teacher_weight, *labels, *dloss;
-    tg_tensor *loss, *dx, *dweight;
+    tg_tensor *loss, *dx, *dweight, *logits, *teacher_logits;
     int64_t ignore_index, accumulate;
     double beta, temperature;
 } fljsd;
 
-#define FLJSD(a, of_loss)                                                                  \
+#define FLJSD(a, of_loss, of_logits, of_teacher)                                           \
     (fljsd)                                                                                \
     {                                                                                      \
         (a)->x, (a)->weight, (a)->teacher_x, (a)->teacher_weight, (a)->labels, (a)->dloss, \
-            of_loss, (a)->dx, (a)->dweight, (a)->ignore_index, (a)->accumulate, (a)->beta, \
-            (a)->temperature                                                               \
+            of_loss, (a)->dx, (a)->dweight, of_logits, of_teacher, (a)->ignore_index,      \
+            (a)->accumulate, (a)->beta, (a)->temperature                                   \
     }
 
 static mat log_probabilities(eager *e, const fljsd *f, const tg_tensor *x, const tg_tensor *weight,
-                             mat *sum)
+                             const tg_tensor *asked, mat *sum)
 {
     const mat logits = linear_logits(e, x, weight);
+    if (asked)
+        eager_put(e, eager_rows(asked), logits, 0);
     const mat log_p = eager_log_softmax(e, logits, f->temperature, sum);
     eager_free(e, logits);
     return log_p;
@@ -44,8 +46,9 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
 {
     eager e = eager_begin(ctx);
     mat sum;
-    const mat student = log_probabilities(&e, f, f->x, f->weight, &sum);
-    const mat teacher = log_probabilities(&e, f, f->teacher_x, f->teacher_weight, NULL);
+    const mat student = log_probabilities(&e, f, f->x, f->weight, f->logits, &sum);
+    const mat teacher =
+        log_probabilities(&e, f, f->teacher_x, f->teacher_weight, f->teacher_logits, NULL);
     const int gradients = f->dx || f->dweight;
     const mat d = eager_new(&e, TG_F32, student.rows, student.cols);
     if (e.status)
@@ -66,12 +69,12 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
 
 static tg_status forward(tg_ctx *ctx, const tg_fused_linear_jsd_forward_args *args)
 {
-    return run(ctx, &FLJSD(args, args->loss));
+    return run(ctx, &FLJSD(args, args->loss, args->logits, args->teacher_logits));
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_fused_linear_jsd_backward_args *args)
 {
-    return run(ctx, &FLJSD(args, NULL));
+    return run(ctx, &FLJSD(args, NULL, NULL, NULL));
 }
 
 UNFUSED_IMPLS(fused_linear_jsd) = {UNFUSED_IMPL(fused_linear_jsd_forward, forward),

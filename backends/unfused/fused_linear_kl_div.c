@@ -5,17 +5,17 @@
 /* The arguments of either direction. */
 typedef struct flkl {
     const tg_tensor *x, *weight, *target, *bias, *labels, *dloss;
-    tg_tensor *loss, *dx, *dweight, *dbias;
+    tg_tensor *loss, *logits, *dx, *dweight, *dbias;
     int64_t reduction, ignore_index, accumulate;
     double temperature, eps;
 } flkl;
 
-#define FLKL(a, of_loss, of_eps)                                                                \
-    (flkl)                                                                                      \
-    {                                                                                           \
-        (a)->x, (a)->weight, (a)->target, (a)->bias, (a)->labels, (a)->dloss, of_loss, (a)->dx, \
-            (a)->dweight, (a)->dbias, (a)->reduction, (a)->ignore_index, (a)->accumulate,       \
-            (a)->temperature, of_eps                                                            \
+#define FLKL(a, of_loss, of_logits, of_eps)                                                        \
+    (flkl)                                                                                         \
+    {                                                                                              \
+        (a)->x, (a)->weight, (a)->target, (a)->bias, (a)->labels, (a)->dloss, of_loss, of_logits,  \
+            (a)->dx, (a)->dweight, (a)->dbias, (a)->reduction, (a)->ignore_index, (a)->accumulate, \
+            (a)->temperature, of_eps                                                               \
     }
 
 /* What both directions of softmax_kl_div are given. */
@@ -42,6 +42,8 @@ static tg_status run(tg_ctx *ctx, const flkl *f)
     const mat logits = linear_outputs(&e, f->x, f->weight, f->bias, 1);
     const mat d = eager_new(&e, linear_gradient_type(f->x), logits.rows, logits.cols);
     view of_d;
+    if (f->logits)
+        eager_scalar(&e, EAGER_DIV, eager_rows(f->logits), logits, f->temperature);
     if (e.status)
         return eager_end(&e);
     TRY(divergence(ctx, f, logits, gradients ? eager_tensor(&of_d, d) : NULL));
@@ -51,12 +53,12 @@ static tg_status run(tg_ctx *ctx, const flkl *f)
 
 static tg_status forward(tg_ctx *ctx, const tg_fused_linear_kl_div_forward_args *args)
 {
-    return run(ctx, &FLKL(args, args->loss, args->eps));
+    return run(ctx, &FLKL(args, args->loss, args->logits, args->eps));
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_fused_linear_kl_div_backward_args *args)
 {
-    return run(ctx, &FLKL(args, NULL, 0));
+    return run(ctx, &FLKL(args, NULL, NULL, 0));
 }
 
 UNFUSED_IMPLS(fused_linear_kl_div) = {UNFUSED_IMPL(fused_linear_kl_div_forward, forward),

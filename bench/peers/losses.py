@@ -18,6 +18,15 @@ def loss_problem(name: str, function, inputs: list, forward: dict, backward: dic
     return Problem(function, inputs, outputs=[loss], grads=grads, fused=fused, **calls)
 
 
+def with_logits(make: Make, problem: Problem, name: str, shared: dict[str, Tensor], logits: list[str], loss: Tensor,
+                gradient: dict, **options) -> Problem:
+    """The same problem where a forward without gradients keeps logits, which its backward is given."""
+    BT, V = shared["x"].shape[0], shared["weight"].shape[0]
+    shared = shared | {n: make.f32(BT, V) for n in logits}
+    return Problem(problem.function, problem.inputs, outputs=[loss], grads=problem.grads,
+                   **pair(name, shared | dict(loss=loss), shared | gradient, **options))
+
+
 def separate(name: str, function, shared: dict[str, Tensor], **options) -> Problem:
     """A scalar loss whose gradient, of the first input alone, is a call of its own: both calls take what is shared."""
     first, *_ = shared
@@ -208,15 +217,24 @@ def preference_loss(make: Make, N: int) -> Problem:
 
 
 LINEAR = "Tigon's separate backward computes the logits again, PyTorch keeps them; Tigon's dweight is f32"
+KEPT = "Tigon keeps the logits as PyTorch does, in f32; its dweight is f32"
 
 
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=768, V=16000), large=dict(BT=2048, H=1024, V=32000),
           cuda=dict(medium=dict(BT=2048, H=4096, V=32000), large=dict(BT=4096, H=4096, V=128256)), memory_bound=False, note=LINEAR)
-def fused_linear_cross_entropy(make: Make, BT: int, H: int, V: int) -> Problem:
+def fused_linear_cross_entropy(make: Make, BT: int, H: int, V: int, kept: bool = False) -> Problem:
     x, w, target = make.normal(BT, H), make.normal(V, H, scale=2 / H**0.5), make.labels(V, BT)
     shared = dict(x=x, weight=w, target=target, lse=make.f32(BT))
-    return loss_problem("fused_linear_cross_entropy", lambda x, w, target: F.cross_entropy(x @ w.T, target), [x, w, target],
-                        shared, shared, make.f32(1), dict(dx=make.empty(BT, H), dweight=make.f32(V, H)))
+    loss, gradient = make.f32(1), dict(dx=make.empty(BT, H), dweight=make.f32(V, H))
+    problem = loss_problem("fused_linear_cross_entropy", lambda x, w, target: F.cross_entropy(x @ w.T, target), [x, w, target],
+                           shared, shared, loss, gradient)
+    return with_logits(make, problem, "fused_linear_cross_entropy", shared, ["logits"], loss, gradient) if kept else problem
+
+
+@operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=768, V=16000), large=dict(BT=2048, H=1024, V=32000),
+          cuda=dict(medium=dict(BT=2048, H=4096, V=32000), large=dict(BT=4096, H=4096, V=128256)), memory_bound=False, note=KEPT)
+def fused_linear_cross_entropy_kept(make: Make, BT: int, H: int, V: int) -> Problem:
+    return fused_linear_cross_entropy(make, BT, H, V, kept=True)
 
 
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=768, V=16000), large=dict(BT=2048, H=1024, V=32000),
@@ -232,7 +250,7 @@ def fused_linear_logp(make: Make, BT: int, H: int, V: int, kept: bool = False) -
 
 
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=768, V=16000), large=dict(BT=2048, H=1024, V=32000),
-          memory_bound=False, note="Tigon keeps the logits as PyTorch does, in f32; its dweight is f32")
+          memory_bound=False, note=KEPT)
 def fused_linear_logp_kept(make: Make, BT: int, H: int, V: int) -> Problem:
     return fused_linear_logp(make, BT, H, V, kept=True)
 
@@ -240,7 +258,7 @@ def fused_linear_logp_kept(make: Make, BT: int, H: int, V: int) -> Problem:
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=512, V=16000), large=dict(BT=1024, H=1024, V=32000),
           cuda=dict(large=dict(BT=2048, H=4096, V=32000)), memory_bound=False,
           note=LINEAR + "; PyTorch's log-probabilities are f32, for bf16 would lose the divergence")
-def fused_linear_jsd(make: Make, BT: int, H: int, V: int) -> Problem:
+def fused_linear_jsd(make: Make, BT: int, H: int, V: int, kept: bool = False) -> Problem:
     x, teacher_x = make.normal(BT, H), make.normal(BT, H)
     w, teacher_w = make.normal(V, H, scale=2 / H**0.5), make.normal(V, H, scale=2 / H**0.5)
 
@@ -250,14 +268,31 @@ def fused_linear_jsd(make: Make, BT: int, H: int, V: int) -> Problem:
         return divergence((x @ w.T).float().log_softmax(-1), teacher)
 
     shared = dict(x=x, weight=w, teacher_x=teacher_x, teacher_weight=teacher_w)
-    return loss_problem("fused_linear_jsd", function, [x, w, teacher_x, teacher_w], shared, shared, make.f32(1),
-                        dict(dx=make.empty(BT, H), dweight=make.f32(V, H)))
+    loss, gradient = make.f32(1), dict(dx=make.empty(BT, H), dweight=make.f32(V, H))
+    problem = loss_problem("fused_linear_jsd", function, [x, w, teacher_x, teacher_w], shared, shared, loss, gradient)
+    logits = ["logits", "teacher_logits"]
+    return with_logits(make, problem, "fused_linear_jsd", shared, logits, loss, gradient) if kept else problem
+
+
+@operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=512, V=16000), large=dict(BT=1024, H=1024, V=32000),
+          cuda=dict(large=dict(BT=2048, H=4096, V=32000)), memory_bound=False,
+          note=KEPT + "; PyTorch's log-probabilities are f32, for bf16 would lose the divergence")
+def fused_linear_jsd_kept(make: Make, BT: int, H: int, V: int) -> Problem:
+    return fused_linear_jsd(make, BT, H, V, kept=True)
 
 
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=512, V=16000), large=dict(BT=1024, H=1024, V=32000),
           cuda=dict(large=dict(BT=2048, H=4096, V=128256)), memory_bound=False, note=LINEAR + "; PyTorch's log-probabilities are f32")
-def fused_linear_kl_div(make: Make, BT: int, H: int, V: int) -> Problem:
+def fused_linear_kl_div(make: Make, BT: int, H: int, V: int, kept: bool = False) -> Problem:
     x, w, target = make.normal(BT, H), make.normal(V, H, scale=2 / H**0.5), probabilities(make, BT, V)
     shared = dict(x=x, weight=w, target=target)
-    return loss_problem("fused_linear_kl_div", lambda x, w, target: divergence_from(target, x @ w.T), [x, w, target], shared, shared,
-                        make.f32(1), dict(dx=make.empty(BT, H), dweight=make.f32(V, H)), reduction=3)
+    loss, gradient = make.f32(1), dict(dx=make.empty(BT, H), dweight=make.f32(V, H))
+    problem = loss_problem("fused_linear_kl_div", lambda x, w, target: divergence_from(target, x @ w.T), [x, w, target], shared, shared,
+                           loss, gradient, reduction=3)
+    return with_logits(make, problem, "fused_linear_kl_div", shared, ["logits"], loss, gradient, reduction=3) if kept else problem
+
+
+@operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=512, V=16000), large=dict(BT=1024, H=1024, V=32000),
+          cuda=dict(large=dict(BT=2048, H=4096, V=128256)), memory_bound=False, note=KEPT + "; PyTorch's log-probabilities are f32")
+def fused_linear_kl_div_kept(make: Make, BT: int, H: int, V: int) -> Problem:
+    return fused_linear_kl_div(make, BT, H, V, kept=True)

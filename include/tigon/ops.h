@@ -734,6 +734,10 @@ TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_b
  *   dx like x; dweight [V,H] of type T or f32, dbias [V]; each may be NULL. These gradients are
  *   computed in the forward pass and include dloss.
  *   temperature: logits, after softcap, are divided by it; 0 means 1.
+ *   logits f32 [..,V], or NULL: (x weight^T + bias) / temperature of all rows, before softcap, for
+ *   callers who have room for them. A separate backward that gets them needs two products in place
+ *   of three, and gives the same bits. They are f32 whatever T is: the rounding of a logit of 16 to
+ *   bf16 would change its probability by up to 6 %.
  *   vocab_size, vocab_start: weight and bias belong to a slice of the vocabulary, as in
  *   cross_entropy. Backward then computes the gradients; the gradient of x is the sum
  *   of dx over all slices.
@@ -746,7 +750,7 @@ TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_b
  *   V x H if there are several chunks. In f16 with dloss on a device that workspace is always used,
  *   and dx is computed in chunks of f32. On devices without an implementation of their own (Hopper
  *   cards have one in bf16) the operator consists of calls of gemm, cross_entropy and sum_rows.
- * Saved for a separate backward: x, weight, lse.
+ * Saved for a separate backward: x, weight, lse, and logits if they are given.
  */
 TG_API tg_status tg_fused_linear_cross_entropy_forward(
     tg_ctx *ctx, const tg_fused_linear_cross_entropy_forward_args *args);
@@ -1393,12 +1397,15 @@ TG_API tg_status tg_softmax_jsd_backward(tg_ctx *ctx, const tg_softmax_jsd_backw
  *   temperature: 2^-60 to 2^60; 0 means 1. The loss is not multiplied by its square.
  *   dx like x; dweight [V,H] of type T or f32; each may be NULL. These gradients are computed in
  *   the forward pass and include dloss. The teacher gets no gradient.
+ *   logits, teacher_logits f32 [..,V], each may be NULL: x weight^T and teacher_x teacher_weight^T
+ *   of all rows, for callers who have room for them. A separate backward that gets both needs two
+ *   products in place of four, and gives the same bits.
  *   chunk_bytes: rows are computed in chunks of at least one row. It is the size of a chunk's
  *   logits, of student and teacher, and of their gradient if that has 16 bits; 0 means the same as
  *   in fused_linear_cross_entropy.
  *   dweight is summed in f32 over the chunks: in place if it is f32, else in an f32 workspace of
  *   V x H if there are several chunks. The operator consists of calls of gemm and softmax_jsd.
- * Saved for a separate backward: the inputs.
+ * Saved for a separate backward: the inputs, and logits and teacher_logits if they are given.
  * Numerics: logits f32; the gradient of 16-bit logits is rounded to T once before the products.
  * Source: as for jsd; chunking: Hsu et al. 2024, arXiv:2410.10989.
  */
@@ -1450,11 +1457,14 @@ TG_API tg_status tg_softmax_kl_div_backward(tg_ctx *ctx,
  *   loss, dloss, reduction, temperature, eps: as in softmax_kl_div.
  *   dx like x; dweight [V,H] of type T or f32; dbias [V] W; each may be NULL. These gradients are
  *   computed in the forward pass and include dloss. target gets no gradient.
+ *   logits f32 [..,V], or NULL: (x weight^T + bias) / temperature of all rows, for callers who have
+ *   room for them. A separate backward that gets them needs two products in place of three, and
+ *   gives the same bits.
  *   chunk_bytes: as in fused_linear_cross_entropy.
  *   dweight and dbias are summed in f32 over the chunks: in place if they are f32, else in a
  *   workspace if there are several chunks. The operator consists of calls of gemm, softmax_kl_div
  *   and sum_rows.
- * Saved for a separate backward: the inputs.
+ * Saved for a separate backward: the inputs, and logits if they are given.
  * Numerics: logits f32; the gradient of 16-bit logits is rounded to T once before the products.
  * Source: as for softmax_kl_div; chunking: Hsu et al. 2024, arXiv:2410.10989.
  */

@@ -38,7 +38,10 @@ static void take_rows(const fused_linear *l, fused_linear_rows *c, int64_t first
     set_logits(l, &c->dlogits, memory + l->dlogits_at, l->type, first, rows);
     if (l->teacher_x) {
         set_rows(&c->teacher_x, &l->rows_of_teacher, first, rows);
-        set_logits(l, &c->teacher, memory + l->teacher_at, TG_F32, first, rows);
+        if (l->teacher_logits)
+            set_rows(&c->teacher, &l->rows_of_teacher_logits, first, rows);
+        else
+            set_logits(l, &c->teacher, memory + l->teacher_at, TG_F32, first, rows);
     }
     view *const views[] = {&c->x, &c->logits, &c->dlogits, &c->teacher_x, &c->teacher};
     for (size_t i = 0; i < sizeof views / sizeof *views; i++)
@@ -75,10 +78,11 @@ static tg_status project(const fused_linear *l, int64_t first)
 {
     fused_linear_rows c;
     take_rows(l, &c, first, rows_from(l, first));
-    if (l->known)
+    if (!l->known || !l->logits)
+        TG_TRY(multiply(l, &c.x, l->weight, l->bias, &c.logits));
+    if (!l->teacher_x || (l->known && l->teacher_logits))
         return TG_OK;
-    TG_TRY(multiply(l, &c.x, l->weight, l->bias, &c.logits));
-    return l->teacher_x ? multiply(l, &c.teacher_x, l->teacher_weight, NULL, &c.teacher) : TG_OK;
+    return multiply(l, &c.teacher_x, l->teacher_weight, NULL, &c.teacher);
 }
 
 /* to = the sum of `count` f32 tensors of its shape that follow each other where it lies, times the

@@ -20,8 +20,9 @@ typedef struct fused_linear {
     const tg_tensor *x, *weight, *bias;
     const tg_tensor *teacher_x, *teacher_weight; /* of other logits beside them; may be NULL */
     double logit_scale;
-    const tg_tensor *logits; /* f32, of all rows, in the place of memory for a chunk's; or NULL */
-    int known;               /* they have been computed */
+    /* f32, of all rows, in the place of memory for a chunk's; or NULL */
+    const tg_tensor *logits, *teacher_logits;
+    int known;                                /* these have been computed */
     tg_tensor *dx, *dweight, *dbias;          /* NULL: not asked for */
     tg_tensor *results[FUSED_LINEAR_RESULTS]; /* NULL: not asked for, or of each row */
     int64_t accumulate;                       /* dweight and dbias are added to */
@@ -30,7 +31,7 @@ typedef struct fused_linear {
     int64_t split; /* parts that the loss of a chunk goes in where it runs beside products */
     /* set by fused_linear_begin(), as all that follows */
     int type, gradients; /* T; any asked for */
-    tg_rows rows_of_x, rows_of_teacher, rows_of_logits;
+    tg_rows rows_of_x, rows_of_teacher, rows_of_logits, rows_of_teacher_logits;
     int64_t classes;
     int64_t rows, count; /* of a chunk, the last may have fewer; of chunks: one even without rows */
     int beside;          /* losses run beside products: two chunks are in memory */
@@ -52,7 +53,7 @@ typedef struct fused_linear {
 /* What a composition has of these in its own arguments; and of a bias. */
 #define FUSED_LINEAR_GIVEN(f)                                                   \
     .x = (f)->x, .weight = (f)->weight, .dx = (f)->dx, .dweight = (f)->dweight, \
-    .accumulate = (f)->accumulate
+    .accumulate = (f)->accumulate, .logits = (f)->logits, .known = (f)->known
 #define FUSED_LINEAR_BIAS(f) .bias = (f)->bias, .dbias = (f)->dbias
 
 /* Some rows, all of one chunk. */

@@ -130,7 +130,7 @@ static tg_status sums_for(const fused_linear *l, const tg_tensor *t, float **sum
  * results. */
 static tg_status memory_for(fused_linear *l, int64_t chunk_bytes)
 {
-    const int matrices = (l->teacher_weight ? 2 : 1) - (l->logits != NULL);
+    const int matrices = !l->logits + (l->teacher_weight && !l->teacher_logits);
     const int apart = l->gradients && (l->type != TG_F32 || l->logits);
     const int64_t size = apart ? (int64_t)tg_type_size((tg_type)l->type) : 0;
     cut(l, l->classes * (4 * matrices + size), chunk_bytes);
@@ -152,6 +152,7 @@ tg_status fused_linear_begin(fused_linear *l, int64_t chunk_bytes)
     l->classes = l->weight->shape[0];
     l->rows_of_teacher = tg_rows_of(l->teacher_x);
     l->rows_of_logits = tg_rows_of(l->logits);
+    l->rows_of_teacher_logits = tg_rows_of(l->teacher_logits);
     l->scale = 1;
     TG_TRY(memory_for(l, chunk_bytes));
     TG_TRY(replace_upstream(l));

@@ -13,6 +13,7 @@ CASES = (
     {"reduction": "none", "chunk_bytes": 1000},
     {"lse_square_scale": 1e-2, "softcap": 5.0},
     {"ignore_index": 3},
+    {"softcap": 5.0, "logits": True},
 )
 
 
@@ -25,7 +26,7 @@ def tensors(dtype):
 
 
 def expected(x, weight, bias, target, reduction="mean", label_smoothing=0.0, lse_square_scale=0.0, softcap=None, ignore_index=-100,
-             chunk_bytes=None):
+             chunk_bytes=None, logits=False):
     logits = x @ weight.T + bias
     if softcap:
         logits = softcap * torch.tanh(logits / softcap)

@@ -147,6 +147,23 @@ def test_fused_linear_without_reduction_takes_a_gradient_for_each_row():
         near(g, e, 2e-5)
 
 
+@pytest.mark.parametrize("rows, kept", [(6, {}), (6, {"logits": True}), (6, {"logits": False}), (6, {"chunk_bytes": 60})])
+def test_fused_linear_without_reduction_keeps_the_logits_of_few_rows(rows, kept):
+    """Or those that are asked for: as much as a chunk has; a saved tensor of that shape shows it."""
+    x, weight, target = torch.randn(rows, 16, requires_grad=True), torch.randn(5, 16, requires_grad=True), torch.arange(rows) % 5
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):
+        result = tigon.torch.fused_linear_cross_entropy(x, weight, target, reduction="none", softcap=3.0, temperature=0.7, **kept)
+    assert ((rows, 5) in saved) == (kept.get("logits", True) and "chunk_bytes" not in kept)
+    loss, logits = result if kept.get("logits") else (result, None)
+    capped = 3 * torch.tanh((x @ weight.T) / 3) / 0.7
+    if logits is not None:
+        near(logits, x @ weight.T / 0.7, 2e-5)
+    expected = torch.autograd.grad(scalar(torch.nn.functional.cross_entropy(capped, target, reduction="none")), (x, weight))
+    for g, e in zip(torch.autograd.grad(scalar(loss), (x, weight)), expected):
+        near(g, e, 2e-5)
+
+
 def test_fused_linear_scales_its_gradients_once_for_each_backward():
     """They are scaled in place when the graph is let go, and stay as they were while it is kept."""
     x, weight, target = torch.randn(6, 16, requires_grad=True), torch.randn(5, 16, requires_grad=True), torch.arange(6) % 5

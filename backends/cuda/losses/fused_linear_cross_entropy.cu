@@ -23,7 +23,7 @@
 template <class ARGS> static int accepts(const ARGS *args)
 {
     return !args->class_weight && args->label_smoothing == 0 && !args->token_scaling &&
-           args->temperature == 1 && accepts_layer(args) && takes_gradients(args);
+           args->temperature == 1 && !args->logits && accepts_layer(args) && takes_gradients(args);
 }
 
 int cuda_fused_linear_cross_entropy_forward_accepts(

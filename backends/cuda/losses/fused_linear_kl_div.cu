@@ -44,8 +44,9 @@ enum { LEAST_CLASSES = 512 };
 template <class ARGS> static bool accepts(const ARGS *args)
 {
     const flkl f = common_of(args);
-    return !args->bias && f.classes >= LEAST_CLASSES && tg_type_of(f.target) == TG_BF16 &&
-           has_tiles(f.target) && has_products(f) && takes_gradients(args);
+    return !args->bias && !args->logits && f.classes >= LEAST_CLASSES &&
+           tg_type_of(f.target) == TG_BF16 && has_tiles(f.target) && has_products(f) &&
+           takes_gradients(args);
 }
 
 int cuda_fused_linear_kl_div_forward_accepts(const tg_fused_linear_kl_div_forward_args *args)

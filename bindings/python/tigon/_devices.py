@@ -1,5 +1,6 @@
 """PyTorch's devices as Tigon has them, and what DLPack cannot say of an NPU. torch_npu makes PyTorch's PrivateUse1 the device npu, which
 DLPack calls an external one: it has no word for its streams."""
+import os
 import sys
 
 # What kernels are registered for.
@@ -24,6 +25,20 @@ def rows(x):
 def side_by_side(x):
     """x, or a copy where the elements of its last dimension lie apart: operators take any strides but there. None stays None."""
     return x.contiguous() if x is not None and x.dim() and x.stride(-1) > 1 and x.shape[-1] > 1 else x
+
+
+# What the library gives by default to the logits of a chunk of rows (ops.h, fused_linear_cross_entropy), on the CPU and elsewhere.
+_CHUNK_BYTES = {"cpu": min(max(56, 16 * (os.cpu_count() or 1)), 1024) << 20}
+_DEVICE_CHUNK_BYTES = 1 << 30
+
+
+def keeps_logits(weight, target, chunk_bytes=None):
+    """Whether fused_linear_cross_entropy keeps its logits for a separate backward: where those of all rows take no more memory than a
+    chunk of them, which the call would take anyway. Not on a CUDA card, where its own kernels write none, so that other rows in a call
+    choose no other implementation: there a caller asks for them."""
+    if target.device.type == "cuda":
+        return False
+    return 4 * target.numel() * weight.shape[0] <= (chunk_bytes or _CHUNK_BYTES.get(target.device.type, _DEVICE_CHUNK_BYTES))
 
 
 def stream(tensor, wanted):

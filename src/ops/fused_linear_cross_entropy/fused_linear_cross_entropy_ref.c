@@ -28,7 +28,7 @@ static flce_counts flce_count(const flce *f)
 
 typedef struct state {
     const flce *f;
-    tg_rows x, weight, dx, dweight;
+    tg_rows x, weight, dx, dweight, all;
     const int64_t *target;
     int64_t classes, hidden;
     double per_ce, per_z; /* 1/D, 1/n */
@@ -49,14 +49,25 @@ static void put(tg_tensor *t, int64_t i, double x)
         tg_set(tg_data(t), tg_type_of(t), i, x);
 }
 
-/* Logits of a row, after softcap and temperature. Returns the first of the largest before them,
- * which tells apart what softcap rounds to its limit. */
-static int64_t project(const state *s, int64_t row)
+static void project(const state *s, int64_t row)
 {
-    const double cap = s->f->softcap;
     linear_ref_project(&s->linear, &s->x, &s->weight, row, s->logits);
     for (int64_t v = 0; v < s->classes; v++)
         s->logits[v] += value(s->f->bias, v, 0);
+}
+
+/* Those that are asked for: over the temperature, before softcap. */
+static void put_logits(const state *s, int64_t row)
+{
+    for (int64_t v = 0; s->f->logits && v < s->classes; v++)
+        tg_set(s->all.data, s->all.type, row * s->all.stride + v, s->logits[v] / s->f->temperature);
+}
+
+/* Softcap and temperature. Returns the first of the largest logits before them, which tells apart
+ * what softcap rounds to its limit. */
+static int64_t cap_logits(const state *s)
+{
+    const double cap = s->f->softcap;
     const int64_t best = odds_argmax(s->logits, s->classes);
     for (int64_t v = 0; v < s->classes; v++)
         s->logits[v] =
@@ -153,6 +164,7 @@ static tg_status prepare(tg_ctx *ctx, state *s, const flce *f)
                  .weight = tg_rows_of(f->weight),
                  .dx = tg_rows_of(f->dx),
                  .dweight = tg_rows_of(f->dweight),
+                 .all = tg_rows_of(f->logits),
                  .target = tg_data(f->target),
                  .classes = f->weight->shape[0],
                  .hidden = f->weight->shape[1]};
@@ -187,10 +199,13 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forwar
         const int ignored = y == f.ignore_index;
         double lse = 0, ce = 0, z = 0;
         int64_t best = -1;
+        if (!ignored || f.logits)
+            project(&s, row);
+        put_logits(&s, row);
         if (ignored) {
             zero_row(&s, row);
         } else {
-            best = project(&s, row);
+            best = cap_logits(&s);
             const odds_sum l = odds_sum_of(s.logits, s.classes, best);
             const double doubt = odds_doubt(s.logits, s.classes, place, &l);
             const double scale = f.token_scaling ? exp(odds_log_p(s.logits[y], &l)) : 1;
@@ -234,6 +249,7 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backw
             continue;
         }
         project(&s, row);
+        cap_logits(&s);
         const int64_t place = slice_place(f.slice, y, s.classes);
         const odds_sum l = {value(f.saved, row, 0), 0}; /* of slices the whole vocabulary's */
         const double doubt = place < 0 ? 1 : -expm1(odds_log_p(s.logits[place], &l));

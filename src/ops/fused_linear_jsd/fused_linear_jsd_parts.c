@@ -59,6 +59,7 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
                          FUSED_LINEAR_GIVEN(f),
                          .teacher_x = f->teacher_x,
                          .teacher_weight = f->teacher_weight,
+                         .teacher_logits = f->teacher_logits,
                          .logit_scale = 1,
                          .results = {f->loss},
                          .dloss = f->dloss,

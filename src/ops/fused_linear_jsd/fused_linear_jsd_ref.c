@@ -15,14 +15,22 @@ typedef struct state {
     double *sum_weight;
 } state;
 
-/* log_softmax(x weight^T / temperature) of a row. */
-static void log_probabilities(const state *s, const tg_rows *x, const tg_rows *weight, int64_t row,
-                              double *out)
+/* x weight^T of a row, and into `asked` where forward is asked for it. */
+static void project(const state *s, const tg_rows *x, const tg_rows *weight, int64_t row,
+                    double *out, const tg_tensor *asked)
 {
+    const tg_rows all = tg_rows_of(asked);
     linear_ref_project(&s->linear, x, weight, row, out);
+    for (int64_t v = 0; s->f->loss && asked && v < s->classes; v++)
+        tg_set(all.data, all.type, row * all.stride + v, out[v]);
+}
+
+/* log_softmax(logits / temperature) of a row, in place. */
+static void log_probabilities(const state *s, double *logits)
+{
     for (int64_t v = 0; v < s->classes; v++)
-        out[v] /= s->f->temperature;
-    divergence_log_softmax(out, s->classes);
+        logits[v] /= s->f->temperature;
+    divergence_log_softmax(logits, s->classes);
 }
 
 static tg_status run(tg_ctx *ctx, const fljsd *f)
@@ -52,9 +60,11 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
     double loss = 0;
     for (int64_t row = 0; row < s.x.rows; row++) {
         memset(s.gradient, 0, (size_t)s.classes * sizeof(double));
+        project(&s, &s.x, &s.weight, row, s.student, f->logits);
+        project(&s, &s.teacher_x, &s.teacher_weight, row, s.teacher, f->teacher_logits);
         if (!row_ignored(labels, row)) {
-            log_probabilities(&s, &s.x, &s.weight, row, s.student);
-            log_probabilities(&s, &s.teacher_x, &s.teacher_weight, row, s.teacher);
+            log_probabilities(&s, s.student);
+            log_probabilities(&s, s.teacher);
             loss += divergence_of_row(s.student, s.teacher, s.classes, f->beta,
                                       dloss * per_row / f->temperature, s.gradient);
         }

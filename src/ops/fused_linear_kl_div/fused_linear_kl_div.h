@@ -7,7 +7,8 @@
 
 /* The arguments; NULL for what is not given or not of this direction. */
 typedef struct flkl {
-    const tg_tensor *x, *weight, *target, *bias, *labels, *dloss;
+    const tg_tensor *x, *weight, *target, *bias, *labels, *dloss, *logits;
+    int known; /* logits are given, and not asked for */
     tg_tensor *loss, *dx, *dweight, *dbias;
     int64_t reduction, ignore_index, accumulate, chunk_bytes;
     double temperature, eps;
@@ -18,7 +19,7 @@ typedef struct flkl {
     .labels = (a)->labels, .dloss = (a)->dloss, .dx = (a)->dx, .dweight = (a)->dweight,  \
     .dbias = (a)->dbias, .reduction = (a)->reduction, .ignore_index = (a)->ignore_index, \
     .accumulate = (a)->accumulate, .chunk_bytes = (a)->chunk_bytes,                      \
-    .temperature = (a)->temperature
+    .temperature = (a)->temperature, .logits = (a)->logits
 
 static inline flkl flkl_forward(const tg_fused_linear_kl_div_forward_args *a)
 {
@@ -27,7 +28,7 @@ static inline flkl flkl_forward(const tg_fused_linear_kl_div_forward_args *a)
 
 static inline flkl flkl_backward(const tg_fused_linear_kl_div_backward_args *a)
 {
-    return (flkl){FLKL_COMMON(a)};
+    return (flkl){FLKL_COMMON(a), .known = a->logits != NULL};
 }
 
 /* What the reduction gives to each row, of so many. */

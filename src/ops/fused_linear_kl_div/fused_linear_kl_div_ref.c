@@ -41,16 +41,24 @@ static tg_status prepare(tg_ctx *ctx, state *s, const flkl *f)
     return TG_OK;
 }
 
+/* Logits of a row over the temperature, and to where forward is asked for them. */
+static void project(const state *s, int64_t row)
+{
+    const tg_rows all = tg_rows_of(s->f->logits);
+    linear_ref_project(&s->linear, &s->x, &s->weight, row, s->logits);
+    for (int64_t v = 0; v < s->classes; v++) {
+        s->logits[v] = (s->logits[v] + number(s->f->bias, v, 0)) / s->f->temperature;
+        if (all.data && !s->f->known)
+            tg_set(all.data, all.type, row * all.stride + v, s->logits[v]);
+    }
+}
+
 /* The row's divergence; g: the upstream gradient of it. */
 static double run_row(const state *s, int64_t row, double g)
 {
-    const double temperature = s->f->temperature;
-    linear_ref_project(&s->linear, &s->x, &s->weight, row, s->logits);
-    for (int64_t v = 0; v < s->classes; v++) {
-        s->logits[v] = (s->logits[v] + number(s->f->bias, v, 0)) / temperature;
+    for (int64_t v = 0; v < s->classes; v++)
         s->target_row[v] = tg_get(s->target.data, s->target.type, row * s->target.stride + v);
-    }
-    return target_kl_of_row(s->logits, s->target_row, s->classes, s->f->eps, g / temperature);
+    return target_kl_of_row(s->logits, s->target_row, s->classes, s->f->eps, g / s->f->temperature);
 }
 
 static tg_status run(tg_ctx *ctx, const flkl *f)
@@ -61,6 +69,7 @@ static tg_status run(tg_ctx *ctx, const flkl *f)
     const double scale = flkl_scale(f, s.x.rows), dloss = number(f->dloss, 0, 1);
     double loss = 0;
     for (int64_t row = 0; row < s.x.rows; row++) {
+        project(&s, row);
         if (row_ignored(labels, row))
             memset(s.logits, 0, (size_t)s.classes * sizeof(double));
         else

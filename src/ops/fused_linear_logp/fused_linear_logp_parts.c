@@ -68,8 +68,6 @@ static run_state begin(tg_ctx *ctx, const fllogp *f)
                              FUSED_LINEAR_GIVEN(f),
                              FUSED_LINEAR_BIAS(f),
                              .logit_scale = f->logit_scale / folded,
-                             .logits = f->logits,
-                             .known = f->known,
                              .split = 1},
                        .f = f,
                        .rows = tg_numel(f->c.target),

@@ -13,19 +13,20 @@ SHARED = {"fused_add_rms_norm": {"residual": "dx"}}
 # The gradient of an input that is the upstream one of an output.
 PASSED = {"fused_moe": {"addend": "dy"}}
 # Options that are about gradients that are accumulated or scaled, which autograd does itself, and of slices of a vocabulary,
-# whose losses are no losses by themselves (parallel.py).
+# whose losses are no losses by themselves (parallel.py); logits that a backward could read, where all gradients are made in forward.
 _SLICE = {"vocab_start", "vocab_size"}
 LEFT_OUT = {"gemm": {"beta", "addend"}, "batched_gemm": {"beta", "addend"}, "cross_entropy": {"grad_scale"} | _SLICE, "softmax_jsd": {"grad_scale"},
             "softmax_kl_div": {"grad_scale"},
             "softmax_logp": {"grad_scale"} | _SLICE, "fused_linear_cross_entropy": _SLICE, "fused_linear_logp": _SLICE,
+            "fused_linear_jsd": {"logits", "teacher_logits"}, "fused_linear_kl_div": {"logits"},
             "grouped_gemm": {"gather", "top_k"}}
 # The output whose first size no input tells, the input of forward that has it, and what follows it in the shape of dy.
 ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_backward": ("x", "dx", slice(None))}
 # Gradients of which all rows are the upstream one, scaled: a view of it, as PyTorch's own sum gives, and no call of the library.
 REPEATED = {"sum_rows": "dx"}
 # Outputs that backward reads for their own gradient alone, or can do without: computed where they are asked for.
-ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy", "logits"}, "moe_router": {"counts"},
-              "fused_moe": {"pre"}}
+ON_REQUEST = {"softmax_logp": {"entropy"}, "fused_linear_logp": {"entropy", "logits"}, "fused_linear_cross_entropy": {"logits"},
+              "moe_router": {"counts"}, "fused_moe": {"pre"}}
 # Results that have no gradient, and are returned nevertheless.
 SHOWN = {"moe_router": {"index"}}
 # Options that PyTorch sees as tensors of one number on the CPU, so that a program that was traced draws anew each time that it runs.

@@ -6,6 +6,7 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
 from tigon import _core
+from tigon._devices import keeps_logits
 from tigon.torch import _spread
 from tigon.torch._library import argument, functions
 from tigon.torch._table import FAMILIES, PRODUCTS, WHOLE, Operator
@@ -22,17 +23,26 @@ def overridable(function):
     return call
 
 
+def _for_backward(op, in_forward, args, options):
+    """What forward computes of such a family for its gradients: these or, where each row has an upstream gradient of its own, the
+    logits."""
+    given = {n: argument(op, n[1:], args, options) for n in in_forward}
+    needed = {n: t is not None and t.requires_grad for n, t in given.items()}
+    if options.get("reduction") != "none":
+        return needed
+    if "logits" in options or not any(needed.values()):
+        return {}
+    return {"logits": keeps_logits(*(argument(op, n, args, options) for n in ("weight", "target")), options.get("chunk_bytes"))}
+
+
 def _function(name, op, shown, in_forward=()):
     """shown: results that are always returned; optional ones follow where they are asked for, accuracy=True."""
     target = functions[op.name]
     extra = [n for n in op.flags if n not in in_forward]
 
     def function(*args, **options):
-        if in_forward and torch.is_grad_enabled() and options.get("reduction") != "none":
-            for n in in_forward:
-                given = argument(op, n[1:], args, options)
-                options[n] = given is not None and given.requires_grad
-        results = target(*args, **options)
+        unasked = _for_backward(op, in_forward, args, options) if in_forward and torch.is_grad_enabled() else {}
+        results = target(*args, **{**options, **unasked})
         if not isinstance(results, tuple):
             return results
         results = dict(zip(op.outputs, results))

@@ -1,6 +1,7 @@
 """fused_linear_cross_entropy under Liger-Kernel's names. Sums over chunks are in f32, whatever accum_dtype says."""
 import torch
 
+from tigon._devices import keeps_logits
 from tigon.liger.ops._shared import Function, check_class_weight, check_targets, like, rows, scaled
 from tigon.liger.ops._traced import ops
 from tigon.liger.ops.cross_entropy import asked, options_of, outputs_of, results
@@ -41,14 +42,14 @@ def _call(op, tensors, target, ce_weight, outputs, options):
     op(x, weight, target, bias=bias, class_weight=ce_weight, **outputs, **options)
 
 
-def _forward(tensors, target, ce_weight, names, wanted, options, lse=False, **upstream):
+def _forward(tensors, target, ce_weight, names, wanted, options, lse=False, **others):
     """The losses by name, and the gradients that are wanted."""
     classes = tensors[1].shape[0]
     check_targets(target, options["ignore_index"], classes)
     check_class_weight(ce_weight, classes)
     made = outputs_of(names, target, options["reduction"], lse=lse)
     gradients = _gradients(wanted, tensors)
-    _call(ops.fused_linear_cross_entropy_forward, tensors, target, ce_weight, {**made, **gradients, **upstream}, options)
+    _call(ops.fused_linear_cross_entropy_forward, tensors, target, ce_weight, {**made, **gradients, **others}, options)
     return made, gradients
 
 
@@ -135,8 +136,11 @@ class LigerFusedLinearCrossEntropyFunction(Function):
         ctx.options = options_of(ignore_index, lse_square_scale, label_smoothing, reduction, softcap)
         ctx.options["token_scaling"] = use_token_scaling
         wanted = () if ctx.later else ctx.wanted
-        made, gradients = _forward(tensors, target, ce_weight, names, wanted, ctx.options, lse=ctx.later)
-        ctx.save_for_backward(*((*tensors, target, ce_weight, made["lse"]) if ctx.later else _in_order(gradients)))
+        x, head, _ = tensors
+        kept = ctx.later and keeps_logits(head, target)
+        logits = {"logits": x.new_empty(*x.shape[:-1], head.shape[0], dtype=torch.float32)} if kept else {}
+        made, gradients = _forward(tensors, target, ce_weight, names, wanted, ctx.options, lse=ctx.later, **logits)
+        ctx.save_for_backward(*((*tensors, target, ce_weight, made["lse"], logits.get("logits")) if ctx.later else _in_order(gradients)))
         outputs = _results(made, _input.dtype)
         ctx.mark_non_differentiable(*(x for x in outputs[1:] if x is not None))
         return outputs
@@ -144,9 +148,9 @@ class LigerFusedLinearCrossEntropyFunction(Function):
     @staticmethod
     def backward(ctx, grad_output, *unused):
         if ctx.later:
-            *tensors, target, ce_weight, lse = ctx.saved_tensors
+            *tensors, target, ce_weight, lse, logits = ctx.saved_tensors
             gradients = _gradients(ctx.wanted, tensors)
-            upstream = {"lse": lse, "dloss": grad_output.contiguous()}
+            upstream = {"lse": lse, "logits": logits, "dloss": grad_output.contiguous()}
             _call(ops.fused_linear_cross_entropy_backward, tensors, target, ce_weight, {**upstream, **gradients}, ctx.options)
             dx, dweight, dbias = _in_order(gradients)
         else:
