@@ -12,7 +12,7 @@ from torch import nn
 transformers = pytest.importorskip("transformers")
 import tigon.transformers  # noqa: E402
 import tiny  # noqa: E402
-from tigon.transformers import _models, _norms, _rotation  # noqa: E402
+from tigon.transformers import _blocks, _models, _norms, _rotation  # noqa: E402
 from tigon.transformers._classes import Part, put  # noqa: E402
 
 PRESENT = [name for name in tiny.TYPES if name not in tiny.ABSENT]
@@ -98,6 +98,8 @@ FOUND = [
     ("deepseek_v4", "model.layers.0.mlp.shared_experts", "mlp", ("gate_proj", "up_proj", "down_proj", "act_fn", None, None, "limit")),
     ("seed_oss", "model.layers.0.mlp", "mlp", ("gate_proj", "up_proj", "down_proj", "act_fn", None, None, None, ("residual_dropout",))),
     ("nemotron", "model.layers.0.mlp.act_fn", "squared", ()),
+    ("gpt2", "transformer.h.0.mlp", "mlp", ("c_fc", None, "c_proj", "act", None, None, None, (), True, "dropout")),
+    ("starcoder2", "model.layers.0.mlp", "mlp", ("c_fc", None, "c_proj", "act", None, None, None, ("residual_dropout",), True, None)),
     ("llama4_text", "model.layers.1.feed_forward", "mixture", ()),
     ("mixtral", "model.layers.0.mlp.experts", "experts", ()),
     ("gemma2", "model.layers.0", "layer", ("self_attn", "mlp", ("input_layernorm", "pre_feedforward_layernorm", "post_attention_layernorm",
@@ -210,6 +212,53 @@ def test_dropout_within_a_block():
         m.dropout.p = 0.0
         m.dropout.register_forward_hook(lambda module, args, y: 2 * y)
     torch.testing.assert_close(ours(x), plain(x))
+
+
+class Plain(nn.Module):
+    """A feed-forward block without a gate."""
+
+    def __init__(self, act, bias=True):
+        super().__init__()
+        self.up, self.act, self.down, self.drop = nn.Linear(32, 48, bias=bias), act, nn.Linear(48, 32, bias=bias), nn.Dropout(0.0)
+
+    def forward(self, x):
+        return self.drop(self.down(self.act(self.up(x))))
+
+
+ACTIVATIONS = [nn.GELU(), nn.GELU("tanh"), nn.SiLU(), *(transformers.activations.ACT2FN[name] for name in (
+    "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate", "quick_gelu", "silu"))]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("act", ACTIVATIONS, ids=lambda a: str(type(a).__name__))
+def test_without_a_gate(act, bias):
+    """Values and gradients, with and without a hook or dropout; what is kept for backward is what the activation is given."""
+    plain, x = Plain(copy.deepcopy(act), bias), torch.randn(3, 5, 32)
+    ours = patched(plain)
+    assert _blocks.words_of(ours, _models.find(ours)) is None
+
+    def gradients(module):
+        torch.manual_seed(3)
+        given = x.clone().requires_grad_()
+        y = module(given)
+        return y.detach(), *torch.autograd.grad(y.square().sum(), [given, *module.parameters()])
+
+    torch.testing.assert_close(gradients(ours), gradients(plain), rtol=1e-4, atol=1e-5)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.untyped_storage().data_ptr()) or t, lambda t: t):
+        inner = []
+        hook = ours.up.register_forward_hook(lambda module, args, y: inner.append(y.untyped_storage().data_ptr()))
+        ours(x)
+        hook.remove()
+    weights = {p.untyped_storage().data_ptr() for p in ours.parameters()} | {x.untyped_storage().data_ptr()}
+    assert len(set(kept) - weights) == 2 and inner[0] in kept  # and a row of ones
+    for m in (plain, ours):
+        m.drop.p = 0.5
+    torch.testing.assert_close(gradients(ours), gradients(plain), rtol=1e-4, atol=1e-5)
+    for m in (plain, ours):
+        m.act.register_forward_hook(lambda module, args, y: y + 1)
+        m.down.register_forward_pre_hook(lambda module, args: args[0] * 2)
+    torch.testing.assert_close(gradients(ours), gradients(plain), rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_within_a_layer():

@@ -5,6 +5,7 @@ import itertools
 import torch
 from torch import nn
 from transformers.activations import ACT2CLS
+from transformers.pytorch_utils import Conv1D
 
 from tigon.transformers import _forwards, _probe
 from tigon.transformers._classes import Part
@@ -15,16 +16,16 @@ WIDTH, INNER = 6, 10  # of the small copies
 
 
 def _product(module):
-    """The nn.Linear that a module is, or that an adapter is around; None if there is none."""
+    """The nn.Linear, or Conv1D of GPT-2, that a module is, or that an adapter is around; None if there is none."""
     while hasattr(module, "base_layer"):
         module = module.base_layer
-    return module if isinstance(module, nn.Linear) else None
+    return module if isinstance(module, (nn.Linear, Conv1D)) else None
 
 
 def _children(module):
     """(Names of products, name of the activation); None where there is something else."""
     products = [n for n, m in module._modules.items() if _product(m) is not None]
-    others = [n for n, m in module._modules.items() if n not in products and not (isinstance(m, nn.Dropout) and m.p == 0)]
+    others = [n for n, m in module._modules.items() if n not in products and not isinstance(m, nn.Dropout)]
     if len(others) != 1 or module._modules[others[0]]._modules:
         return None
     return products, others[0]
@@ -65,11 +66,23 @@ def words_of(module, part):
     """Why this module, of a class that is Tigon's, does not run there; None if it does."""
     if part.make != "mlp":
         return None
-    act = getattr(module, _forwards.Mlp(*part.settings).act)
-    if type(act) not in _forwards.ACTIVATIONS:
+    mlp = _forwards.Mlp(*part.settings)
+    act = getattr(module, mlp.act)
+    if mlp.plain and _forwards.alone(act) is None:
+        return f"it has no gate, and Tigon has no {type(act).__name__} alone"
+    if mlp.plain and not all(_forwards.is_where_alone(p.device) for p in module.parameters()):
+        return "it has no gate, and is not on a CPU"
+    if not mlp.plain and type(act) not in _forwards.ACTIVATIONS:
         return f"its activation is {type(act).__name__}, and only its products run on Tigon"
-    zeros = [n for n in _forwards.Mlp(*part.settings).zeros if not does_nothing(module, n)]
+    zeros = [n for n in mlp.zeros if not does_nothing(module, n)]
     return f"its {zeros[0]} is not 0" if zeros else None
+
+
+class _Shifted(nn.Module):
+    """Stands for dropout, where it is to be found."""
+
+    def forward(self, x):
+        return x + 1
 
 
 def _mlps(module, products, act):
@@ -83,11 +96,14 @@ def _mlps(module, products, act):
             yield _forwards.Mlp(gate, up, down, act, first, second)
         for limit in limits:
             yield _forwards.Mlp(gate, up, down, act, limit=limit)
+    if len(products) == 2 and not isinstance(module._modules[act], SQUARED):
+        for first, second in itertools.permutations(products):
+            yield _forwards.Mlp(first, None, second, act, plain=True)
 
 
 def _linear(mlp, name, module, seed):
     """A small product in the place of one of the module's."""
-    shape = {mlp.down: (WIDTH, INNER)}.get(name, (INNER * (2 if mlp.up is None else 1), WIDTH))
+    shape = {mlp.down: (WIDTH, INNER)}.get(name, (INNER * (2 if mlp.up is None and not mlp.plain else 1), WIDTH))
     weight = nn.Parameter(_probe.random(*shape, seed=seed), requires_grad=False)
     has_bias = getattr(module, "bias", None) is not None
     bias = nn.Parameter(_probe.random(shape[0], seed=seed + 10), requires_grad=False) if has_bias else None
@@ -101,6 +117,8 @@ def _copy(module, mlp, **numbers):
     for seed, name in enumerate(sorted(modules)):
         if _product(modules[name]) is not None:
             modules[name] = _linear(mlp, name, _product(modules[name]), seed)
+        elif isinstance(modules[name], nn.Dropout):
+            modules[name] = _Shifted() if name == mlp.last else nn.Identity()
     modules[mlp.act] = nn.SiLU()
     return _probe.twin(module, modules=modules, **numbers)
 
@@ -121,5 +139,6 @@ def _fitting(module, products, act):
         if _fits(module, mlp, training=True, **{**others, **used}):
             unused = [n for n in others if n not in used]
             zeros = [n for n in unused if not _fits(module, mlp, training=True, **{**others, **used, n: 0.5})]
-            return mlp._replace(zeros=(*zeros, *dropouts))
+            last = [n for n in dropouts if mlp.plain and _fits(module, mlp._replace(last=n), training=True, **{**others, **used})]
+            return mlp._replace(zeros=(*zeros, *(n for n in dropouts if n not in last[:1])), last=last[0] if last else None)
     return None

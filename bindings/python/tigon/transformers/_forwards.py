@@ -6,6 +6,8 @@ from typing import NamedTuple, Optional
 
 import torch
 from torch import nn
+from torch.fx import Proxy
+from transformers.activations import ACT2CLS
 
 import tigon.torch
 from tigon._once import differentiable_once
@@ -87,18 +89,18 @@ class Projections(torch.autograd.Function):
 
 
 class ActivatedLinear(torch.autograd.Function):
-    """act(gate, up) @ weight.T. Its backward computes act(gate, up) again, and so only gate and up are kept."""
+    """act(gate, up) @ weight.T, plus a bias. Its backward computes act(gate, up) again, and so only gate and up are kept."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(product, activation, gate, up, weight):
-        y = activation.forward(gate, up, **activation.options)
-        return _in_rows_of(gate, product(_rows(y), weight, trans_b=True))
+    def forward(product, activation, gate, up, weight, bias):
+        rows = _rows(activation.forward(gate, up, **activation.options))
+        return _in_rows_of(gate, product(rows, weight, trans_b=True) if bias is None else torch.addmm(bias, rows, weight.T))
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.product, ctx.activation, *tensors = inputs
+        ctx.product, ctx.activation, *tensors, bias = inputs
         ctx.save_for_backward(*tensors)
 
     @staticmethod
@@ -107,7 +109,8 @@ class ActivatedLinear(torch.autograd.Function):
         gate, up, weight = ctx.saved_tensors
         dact = _in_rows_of(dy, ctx.product(_rows(dy), weight))
         dgate, dup, y = ctx.activation.gradients(dact, gate, up)
-        return None, None, dgate, dup, _weight_gradient(ctx.product, dy, y) if ctx.needs_input_grad[4] else None
+        dweight = _weight_gradient(ctx.product, dy, y) if ctx.needs_input_grad[4] else None
+        return None, None, dgate, dup, dweight, _rows(dy).sum(0) if ctx.needs_input_grad[5] else None
 
 
 projections, activated_linear = eager(Projections), eager(ActivatedLinear)
@@ -117,6 +120,7 @@ class Activation:
     """act(gate, up), alone and with the product that follows it."""
 
     def __init__(self, family, **options):
+        self.family = family
         self.forward = direct_calls[f"{family}_forward"]
         self.backward = direct_calls[f"{family}_backward"]
         self.gives_y = "y" in FAMILIES[family].backward.flags
@@ -149,7 +153,41 @@ def _down(down, act_fn, gate, up):
     together = type(act_fn) in ACTIVATIONS and is_untouched(act_fn) and _is_product(down, gate, up)
     if not together or autocast_type(gate) not in (None, gate.dtype) or gate.dtype != up.dtype:
         return down(_activated(act_fn, gate, up))
-    return activated_linear(_product_for(down), ACTIVATIONS[type(act_fn)], gate, up, down.weight.to(gate.dtype))
+    return activated_linear(_product_for(down), ACTIVATIONS[type(act_fn)], gate, up, down.weight.to(gate.dtype), None)
+
+
+# ---- an activation alone: act(x) * 1 ----
+
+ALONE = {**ACTIVATIONS, ACT2CLS["gelu_fast"]: GEGLU, ACT2CLS["gelu_accurate"]: GEGLU, ACT2CLS["quick_gelu"]: Activation("swiglu", alpha=1.702)}
+
+
+def alone(act_fn):
+    """The activation that this module is, None if Tigon has it not alone."""
+    if isinstance(act_fn, nn.GELU):
+        return EXACT_GEGLU if act_fn.approximate == "none" else GEGLU
+    return ALONE.get(type(act_fn))
+
+
+def is_where_alone(device):
+    """Has this been tried on such a device?"""
+    return device.type == "cpu"
+
+
+def _ones(x):
+    """A row of ones, which stands for as many as x has."""
+    return x.new_ones(x.shape[-1]).expand(x.shape)
+
+
+def _down_alone(down, act_fn, x):
+    """down(act_fn(x))"""
+    activation = alone(act_fn) if is_untouched(act_fn) else None
+    if activation is None or not takes(x) or type(x) is Proxy or not is_where_alone(x.device) or autocast_type(x) not in (None, x.dtype):
+        return down(act_fn(x))
+    if reads(down, nn.Linear, x) and (down.bias is None or takes(down.bias, x)):
+        bias = None if down.bias is None else down.bias.to(x.dtype)
+        return activated_linear(_product_for(down), activation, x, _ones(x), down.weight.to(x.dtype), bias)
+    together = swiglu if activation.family == "swiglu" else geglu
+    return down(together(x, _ones(x), **activation.options))
 
 
 def _is_product(module, *inputs):
@@ -206,12 +244,17 @@ class Mlp(NamedTuple):
     down_factor: Optional[str] = None
     limit: Optional[str] = None  # of gate(x) from above and of up(x) on both sides
     zeros: tuple = ()  # names of numbers, such as dropout, that must be 0, and of modules of dropout
+    plain: bool = False  # nothing is multiplied: down(act(gate(x)))
+    last: Optional[str] = None  # the name of dropout of such a block's result
 
     def __call__(self, module, x):
         """The result; None where it is not Tigon's."""
         if not all(does_nothing(module, name) for name in self.zeros):
             return None
         act, down = getattr(module, self.act), getattr(module, self.down)
+        if self.plain:
+            y = _down_alone(down, act, getattr(module, self.gate)(x))
+            return y if self.last is None else getattr(module, self.last)(y)
         if self.up is None:
             gate, up = getattr(module, self.gate)(x).chunk(2, dim=-1)
         else:
