@@ -170,8 +170,7 @@ static int add_provider(const cli_usage *u, bench_settings *s, const bench_reque
     const int alone = !strcmp(name, "ref") || !strcmp(name, "cpu");
     snprintf(impl, sizeof impl, "%s%s", p->name, alone ? "" : ",cpu");
     p->ctx = new_context(q, bench_is_tigon(p) ? NULL : impl);
-    if (!p->ctx ||
-        (!strcmp(name, "invariant") && tg_ctx_set_batch_invariant(p->ctx, 1)) ||
+    if (!p->ctx || (!strcmp(name, "invariant") && tg_ctx_set_batch_invariant(p->ctx, 1)) ||
         tg_ctx_set_strict(p->ctx, s->modelled)) /* nothing of a modelled time is spent on the CPU */
         return cli_error(u, "provider %s: %s", name, tg_last_error());
     s->nproviders++;
