@@ -30,6 +30,55 @@ def quantize_block(make: Make, R: int, C: int) -> Step:
                   lambda q, scale: ("quantize_block", dict(x=x, q=q, scale=scale)))
 
 
+def written(results: list[Tensor], values: list[Tensor]):
+    for to, value in zip(results, values, strict=True):
+        to.copy_(value)
+
+
+NORMS = dict(small=dict(R=128, C=1024), medium=dict(R=1024, C=2048), large=dict(R=8192, C=2048), cuda=dict(large=dict(R=16384, C=2048)))
+GATES = dict(small=dict(R=128, F=512), medium=dict(R=1024, F=2048), large=dict(R=2048, F=8192), cuda=dict(large=dict(R=16384, F=8192)))
+
+
+@operator(**NORMS, note="fused_add_rms_norm, whose result is quantised in the order of its rows")
+def rms_norm_quantize(make: Make, R: int, C: int) -> Step:
+    x, residual, w = make.normal(R, C), make.normal(R, C), make.normal(C, mean=1, scale=0.1)
+
+    def function(q: Tensor, scale: Tensor, s: Tensor):
+        total = x + residual
+        written([q, scale, s], [*quantised(F.rms_norm(total, (C,), w, 1e-6), 1), total])
+
+    return updated(function, [make.empty(R, C, dtype=E4M3), make.f32(C // 128, R), make.empty(R, C)],
+                   lambda q, scale, s: ("rms_norm_quantize", dict(x=x, residual=residual, weight=w, s=s, q=q, scale=scale)))
+
+
+@operator(**GATES, note="the result is quantised in the order of its rows")
+def swiglu_quantize(make: Make, R: int, F: int) -> Step:
+    gate, up = make.normal(R, F), make.normal(R, F)
+
+    def function(q: Tensor, scale: Tensor):
+        written([q, scale], [*quantised(torch.nn.functional.silu(gate) * up, 1)])
+
+    return updated(function, [make.empty(R, F, dtype=E4M3), make.f32(F // 128, R)],
+                   lambda q, scale: ("swiglu_quantize", dict(gate=gate, up=up, q=q, scale=scale)))
+
+
+@operator(**GATES, note="both gradients are quantised in both orders, the value across its rows")
+def swiglu_backward_quantize(make: Make, R: int, F: int) -> Step:
+    dy, gate, up = (make.normal(R, F) for _ in range(3))
+    names = "q", "scale", "qt", "scale_t", "yt", "scale_yt"
+
+    def function(*results: Tensor):
+        d, u, v = dy.float(), gate.float(), up.float()
+        s = torch.sigmoid(u)
+        both = torch.cat([d * v * s * (1 + u * (1 - s)), d * u * s], 1).to(make.dtype)
+        value = (u * s * v).to(make.dtype)
+        written([*results], [*quantised(both, 1), *quantised(both.t(), 1), *quantised(value.t(), 1)])
+
+    state = [make.empty(R, 2 * F, dtype=E4M3), make.f32(2 * F // 128, R), make.empty(2 * F, R, dtype=E4M3), make.f32(R // 128, 2 * F),
+             make.empty(F, R, dtype=E4M3), make.f32(R // 128, F)]
+    return updated(function, state, lambda *results: ("swiglu_backward_quantize", dict(dy=dy, gate=gate, up=up, **dict(zip(names, results)))))
+
+
 def expanded(q: Tensor, scale: Tensor, rows: int) -> Tensor:
     return (q.float().unflatten(0, (-1, rows)).unflatten(2, (-1, 128)) * scale.t()[:, None, :, None]).flatten(2).flatten(0, 1)
 

@@ -207,6 +207,53 @@ TG_API tg_status tg_batched_gemm(tg_ctx *ctx, const tg_batched_gemm_args *args);
  */
 TG_API tg_status tg_quantize_block(tg_ctx *ctx, const tg_quantize_block_args *args);
 
+/* rms_norm_quantize: rms_norm or fused_add_rms_norm, then quantize_block; y, the norm's result, is
+ * not written.
+ *   s = x + residual, rounded to T; x without a residual
+ *   rstd = 1 / sqrt(mean(s^2) + eps),   y = s rstd (offset + weight), rounded to T
+ *   x, residual [R,C]   T; residual may be NULL
+ *   weight [C]          T or f32, or NULL: 1, without an offset; a residual needs one
+ *   s [R,C]             T, together with residual; may be residual
+ *   rstd [R]            f32, or NULL: of rms_norm_backward, fused_add_rms_norm_backward
+ *   q, scale, qt, scale_t, power_of_two, min_amax   of y, as in quantize_block
+ *   eps, offset, casting_mode   as in rms_norm
+ * The backward pass is rms_norm_backward, or fused_add_rms_norm_backward, of s and rstd.
+ * Numerics: s, rstd and y as in rms_norm_forward; q and scale are those that quantize_block makes
+ * of y. A y that lies next to the middle between two numbers of 8 bits may become either.
+ * Workspace: `cpu` 512 KiB a thread, or 128 rows of y where that is more; rstd where the caller
+ * does not want it.
+ * Source: as quantize_block; Zhang and Sennrich 2019, arXiv:1910.07467.
+ */
+TG_API tg_status tg_rms_norm_quantize(tg_ctx *ctx, const tg_rms_norm_quantize_args *args);
+
+/* swiglu_quantize: y = silu(gate) up, rounded to T, then quantize_block; y is not written.
+ *   gate, up [R,F]      T
+ *   q, scale, qt, scale_t, power_of_two, min_amax   of y, as in quantize_block
+ * Numerics: as in rms_norm_quantize, of swiglu_forward. Workspace: `cpu` 512 KiB a thread or less.
+ * Source: as quantize_block, swiglu_forward.
+ */
+TG_API tg_status tg_swiglu_quantize(tg_ctx *ctx, const tg_swiglu_quantize_args *args);
+
+/* swiglu_backward_quantize: swiglu_backward, each result rounded to T, then quantize_block; none is
+ * written but as numbers of 8 bits. It gives both products below a layer of gate and up in one
+ * matrix all that they multiply, and the product of the layer above its own:
+ *   dgate, dup as in swiglu_backward;   y = silu(gate) up
+ *   dy, gate, up [R,F]  T
+ *   q [R,2*F]                f8e4m3: of [dgate dup], for the gradient of what gate and up are made
+ *                            of. F must be a multiple of 128 for it
+ *   scale                    f32 [2 F/128,R]: of q
+ *   qt [2*F,R]               f8e4m3: of the transpose, for the gradient of weights
+ *   scale_t [R/128,2*F]      f32: of qt
+ *   yt [F,R]                 f8e4m3: of the transpose of y, for the gradient of the weights that y
+ *                            is multiplied with
+ *   scale_yt [R/128,F]       f32: of yt
+ *   power_of_two, min_amax as in quantize_block
+ * Of the three pairs there is one at least.
+ * Numerics and source: as in swiglu_quantize. Workspace: `cpu` 512 KiB a thread or less.
+ */
+TG_API tg_status tg_swiglu_backward_quantize(tg_ctx *ctx,
+                                             const tg_swiglu_backward_quantize_args *args);
+
 /* gemm_block_scaled: the product of two matrices of 8 bits with their blocks' scales.
  *   c_mn = addend_mn + sum over the blocks of k of scale_a_m scale_b_n sum_k a_mk b_nk
  *   a [M,K] f8e4m3, scale_a [K/128,M] f32; b [N,K] f8e4m3: as quantize_block makes them

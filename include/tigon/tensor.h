@@ -63,7 +63,7 @@ typedef enum tg_type {
     TG_I32 = 0x12000,   /* the same: they are taken as i64 */
     TG_U8 = 0x10801,    /* masks */
     TG_BOOL = 0x10806,  /* masks, a byte an element */
-    TG_F8E4M3 = 0x1080a /* E4M3FN: up to 448, no infinity; of quantize_block, gemm_block_scaled */
+    TG_F8E4M3 = 0x1080a /* E4M3FN: up to 448, no infinity; of gemm_block_scaled and what it reads */
 } tg_type;
 
 enum { TG_MAX_NDIM = 8 };

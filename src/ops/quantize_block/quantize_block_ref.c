@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/services.h"
+#include "quantize_block_ref.h"
 
 enum { BLOCK = 128 };
 
@@ -79,14 +79,19 @@ static void quantize(const matrix *m, const tg_quantize_block_args *args, const 
         }
 }
 
-static tg_status run(tg_ctx *ctx, const tg_quantize_block_args *args)
+void quantize_block_ref(const tg_quantize_block_args *args)
 {
-    (void)ctx;
     const matrix x = matrix_of(args->x, 0), transpose = matrix_of(args->x, 1);
     if (args->q)
         quantize(&x, args, args->q, args->scale);
     if (args->qt)
         quantize(&transpose, args, args->qt, args->scale_t);
+}
+
+static tg_status run(tg_ctx *ctx, const tg_quantize_block_args *args)
+{
+    (void)ctx;
+    quantize_block_ref(args);
     return TG_OK;
 }
 
