@@ -23,10 +23,12 @@ template <int BYTES>
 __device__ __forceinline__ void store_bytes(uint8_t *to, const uint32_t *v, int64_t left)
 {
     if (left >= BYTES && (uintptr_t)to % BYTES == 0) {
-        if (BYTES == 16)
+        if constexpr (BYTES == 16)
             *(uint4 *)to = make_uint4(v[0], v[1], v[2], v[3]);
-        else
+        else if constexpr (BYTES == 8)
             *(uint2 *)to = make_uint2(v[0], v[1]);
+        else
+            *(uint32_t *)to = v[0];
         return;
     }
 #pragma unroll
@@ -201,25 +203,75 @@ __device__ __forceinline__ void quantize_square(const quantize_block_problem &p,
     }
 }
 
+/* ---- the tile of a block of threads ---- */
+
+/* Where it begins, and where this thread's elements do. */
+struct tile_place {
+    int64_t tile_row, tile_column, row, column;
+    __device__ __forceinline__ tile_place(const quantize_block_problem &p, int64_t tile)
+        : tile_row(tile / p.tiles_across * BLOCK_EDGE),
+          tile_column(tile % p.tiles_across * BLOCK_EDGE),
+          row(tile_row + threadIdx.x / ROW_LANES * OWN_ROWS),
+          column(tile_column + threadIdx.x % ROW_LANES * OWN)
+    {
+    }
+};
+
+/* Blocks of 1 x 128 of what is wanted of both orders. */
+template <class T>
+__device__ __forceinline__ void quantize_tile(const quantize_block_problem &p,
+                                              const own_elements<T> &x, tile_memory &m,
+                                              const tile_place &at)
+{
+    if (p.plain.q)
+        quantize_rows(p, x, at.row, at.column);
+    if (p.turned.q)
+        quantize_columns(p, x, m, at.tile_row, at.tile_column);
+}
+
 template <class T, bool SQUARE>
 __global__ void __launch_bounds__(QUANTIZE_THREADS)
     quantize_block_kernel(const quantize_block_problem p)
 {
     __shared__ tile_memory m;
-    const int64_t tile_row = blockIdx.x / p.tiles_across * BLOCK_EDGE;
-    const int64_t tile_column = blockIdx.x % p.tiles_across * BLOCK_EDGE;
-    const int64_t row = tile_row + threadIdx.x / ROW_LANES * OWN_ROWS;
-    const int64_t column = tile_column + threadIdx.x % ROW_LANES * OWN;
+    const tile_place at(p, blockIdx.x);
     own_elements<T> x;
-    x.load_all(p, row, column);
-    if (SQUARE) {
-        quantize_square(p, x, m, tile_row, tile_column);
-        return;
-    }
-    if (p.plain.q)
-        quantize_rows(p, x, row, column);
-    if (p.turned.q)
-        quantize_columns(p, x, m, tile_row, tile_column);
+    x.load_all(p, at.row, at.column);
+    if (SQUARE)
+        quantize_square(p, x, m, at.tile_row, at.tile_column);
+    else
+        quantize_tile(p, x, m, at);
+}
+
+/* ---- the host's side ---- */
+
+static inline quantized quantized_of(const tg_tensor *q, const tg_tensor *scale)
+{
+    quantized o = {};
+    if (q)
+        o = {(uint8_t *)data_of(q), (float *)data_of(scale), stride_of(q), stride_of(scale)};
+    return o;
+}
+
+/* Of x, or of a matrix of its size. */
+template <class ARGS>
+static quantize_block_problem quantize_block_problem_of(const tg_tensor *x, const ARGS *a)
+{
+    quantize_block_problem p = {};
+    p.x = span_of(x);
+    p.plain = quantized_of(a->q, a->scale);
+    p.turned = quantized_of(a->qt, a->scale_t);
+    p.rows = x->shape[0];
+    p.columns = x->shape[1];
+    p.tiles_across = ceil_div(p.columns, BLOCK_EDGE);
+    p.least = (float)a->min_amax;
+    p.power_of_two = a->power_of_two != 0;
+    return p;
+}
+
+static inline int64_t tiles_of(const quantize_block_problem &p)
+{
+    return p.tiles_across * ceil_div(p.rows, BLOCK_EDGE);
 }
 
 #endif

@@ -37,7 +37,7 @@ struct quantize_block_problem {
 /* ---- magnitudes, as bits ---- */
 
 /* The larger of two f32 without sign, or of two pairs of 16-bit elements. */
-template <class T> __device__ __forceinline__ uint32_t larger(uint32_t a, uint32_t b)
+template <class T> __device__ __forceinline__ uint32_t larger_bits(uint32_t a, uint32_t b)
 {
     return sizeof(T) == 4 ? max(a, b) : __vmaxu2(a, b);
 }
@@ -76,6 +76,15 @@ template <class T> struct own_elements {
     __device__ __forceinline__ void load_all(const quantize_block_problem &p, int64_t row,
                                              int64_t column)
     {
+        load_by(p, row, column,
+                [&](int64_t r, int64_t at) { return load(p.x.row<T>(r) + at, p.columns - at); });
+    }
+
+    /* chunk(r, at): the chunk of row r that begins at column `at`, 0 beyond the row. */
+    template <class CHUNK>
+    __device__ __forceinline__ void load_by(const quantize_block_problem &p, int64_t row,
+                                            int64_t column, const CHUNK &chunk)
+    {
 #pragma unroll
         for (int i = 0; i < OWN_ROWS; i++)
 #pragma unroll
@@ -85,7 +94,7 @@ template <class T> struct own_elements {
                     const int64_t at = column + h * HALF + w * (OWN / WORDS);
                     uint4 v = make_uint4(0, 0, 0, 0);
                     if (row + i < p.rows && at < p.columns)
-                        v = load(p.x.row<T>(row + i) + at, p.columns - at);
+                        v = chunk(row + i, at);
                     word[i][h][w] = v.x;
                     word[i][h][w + 1] = v.y;
                     word[i][h][w + 2] = v.z;
@@ -117,7 +126,7 @@ __device__ __forceinline__ void largest_of_rows(const own_elements<T> &x,
         for (int h = 0; h < 2; h++)
 #pragma unroll
             for (int w = 0; w < x.WORDS; w++)
-                most[i] = larger<E>(most[i], x.word[i][h][w] & WITHOUT_SIGN<E>);
+                most[i] = larger_bits<E>(most[i], x.word[i][h][w] & WITHOUT_SIGN<E>);
         if (sizeof(E) == 2)
             most[i] = max(most[i] & 0xffff, most[i] >> 16);
     }
@@ -127,7 +136,7 @@ __device__ __forceinline__ void largest_of_rows(const own_elements<T> &x,
             uint32_t both = most[i] | most[i + 1] << 16;
 #pragma unroll
             for (int lane = 1; lane < ROW_LANES; lane *= 2)
-                both = larger<E>(both, __shfl_xor_sync(~0u, both, lane));
+                both = larger_bits<E>(both, __shfl_xor_sync(~0u, both, lane));
             most[i] = both & 0xffff;
             most[i + 1] = both >> 16;
         }
@@ -156,9 +165,9 @@ __device__ __forceinline__ void largest_of_columns(const own_elements<T> &x, cha
                 m[k] = 0;
 #pragma unroll
                 for (int i = 0; i < OWN_ROWS; i++)
-                    m[k] = larger<E>(m[k], x.word[i][h][w + k] & WITHOUT_SIGN<E>);
-                m[k] = larger<E>(m[k], __shfl_xor_sync(~0u, m[k], 8));
-                m[k] = larger<E>(m[k], __shfl_xor_sync(~0u, m[k], 16));
+                    m[k] = larger_bits<E>(m[k], x.word[i][h][w + k] & WITHOUT_SIGN<E>);
+                m[k] = larger_bits<E>(m[k], __shfl_xor_sync(~0u, m[k], 8));
+                m[k] = larger_bits<E>(m[k], __shfl_xor_sync(~0u, m[k], 16));
             }
             if (lane < ROW_LANES)
                 *(uint4 *)(most + (h * HALF + lane * OWN) * sizeof(E) + w * 4) =
