@@ -26,6 +26,8 @@ static size_t place_kept(const model *m, layer *l, char *base)
     const options *o = m->o;
     const size_t rows = (size_t)m->rows, el = tg_type_size(m->type);
     const size_t stream = rows * (size_t)o->width * el;
+    const int eight = products_in_eight(o);
+    const size_t normed = o->recompute < RECOMPUTE_NORMS ? stream : 0;
     const struct {
         char **at;
         size_t bytes;
@@ -41,10 +43,10 @@ static size_t place_kept(const model *m, layer *l, char *base)
         {&l->lse_data, rows * (size_t)o->heads * 4},
         {&l->s2_data, stream},
         {&l->rstd2_data, rows * 4},
-        {&l->normed1_data, o->recompute < RECOMPUTE_NORMS ? stream : 0},
-        {&l->normed2_data, o->recompute < RECOMPUTE_NORMS ? stream : 0},
+        {&l->normed1_data, eight ? 0 : normed},
+        {&l->normed2_data, eight && !o->experts ? 0 : normed},
         {&l->h_data,
-         !o->experts && o->recompute < RECOMPUTE_SWIGLU ? rows * (size_t)o->ff * el : 0},
+         !o->experts && !eight && o->recompute < RECOMPUTE_SWIGLU ? rows * (size_t)o->ff * el : 0},
         {&l->gate_up_data,
          !o->experts && o->recompute < RECOMPUTE_GATES ? rows * 2 * (size_t)o->ff * el : 0},
     };
@@ -88,17 +90,18 @@ static void place_layers(model *m, int training)
 static void share(model *m, size_t stream, size_t gate_up)
 {
     const int64_t recompute = m->o->recompute;
+    const int eight = products_in_eight(m->o);
     char *gates =
         recompute < RECOMPUTE_GATES || m->o->experts ? NULL : take_activations(m->r, gate_up);
     /* experts read it and write y */
     char *apart =
         recompute >= RECOMPUTE_NORMS && m->o->experts ? take_activations(m->r, stream) : NULL;
     for (layer *l = m->layers; l < m->layers + m->o->layers; l++) {
-        if (recompute >= RECOMPUTE_NORMS)
-            l->normed1_data = l->normed2_data = m->y_data;
-        if (apart)
-            l->normed2_data = apart;
-        if (recompute >= RECOMPUTE_SWIGLU)
+        if (recompute >= RECOMPUTE_NORMS || eight)
+            l->normed1_data = m->y_data;
+        if (recompute >= RECOMPUTE_NORMS || (eight && !m->o->experts))
+            l->normed2_data = apart ? apart : m->y_data;
+        if (recompute >= RECOMPUTE_SWIGLU || eight)
             l->h_data = m->h_data;
         if (gates)
             l->gate_up_data = gates;

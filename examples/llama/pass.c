@@ -5,15 +5,6 @@
 #include "products.h"
 #include "ring.h"
 
-/* normed = norm(stream + y), and the new stream is kept in s. */
-static void add_norm(model *m, const array *stream, const weight *norm, array *s, array *rstd,
-                     array *normed)
-{
-    CALL(m->r, fused_add_rms_norm_forward, .x = &m->y.t, .residual = &stream->t,
-         .weight = &norm->p.t, .y = &normed->t, .s = &s->t, .rstd = &rstd->t,
-         .eps = TG_VALUE(m->o->eps));
-}
-
 /* The gradient of the stream below a norm: through the norm from dy, around it from ds. */
 static void add_norm_back(model *m, const array *dy, const array *ds, const array *s,
                           const array *rstd, weight *norm, array *dx, int accumulate)
@@ -23,13 +14,25 @@ static void add_norm_back(model *m, const array *dy, const array *ds, const arra
          .accumulate = accumulate);
 }
 
-/* normed = norm(s) once more, if it was not kept. */
-static void norm_again(model *m, const array *s, const weight *norm, array *normed)
+/* What is before layer i; i = layers: the output. */
+static norm first_norm(const model *m, int64_t i)
 {
-    if (m->o->recompute < RECOMPUTE_NORMS)
-        return;
-    CALL(m->r, rms_norm_forward, .x = &s->t, .weight = &norm->p.t, .y = &normed->t,
-         .eps = TG_VALUE(m->o->eps));
+    return (norm){i ? &m->layers[i - 1].s2 : NULL, &m->norm1[i], &m->s1[i], &m->rstd1[i]};
+}
+
+/* What is between attention and feed-forward part. */
+static norm second_norm(const model *m, int64_t i)
+{
+    layer *l = &m->layers[i];
+    return (norm){&m->s1[i], &l->norm2, &l->s2, &l->rstd2};
+}
+
+/* The norm once more, if what it gave was not kept. */
+static void norm_again(model *m, const norm *n, array *normed)
+{
+    const norm again = {NULL, n->weight, n->s, NULL};
+    if (m->o->recompute >= RECOMPUTE_NORMS)
+        norm_forward(m, &again, normed);
 }
 
 /* Rotary tables: a row for each position, or for each place. */
@@ -102,26 +105,22 @@ static void attention_back(model *m, const layer *l)
              .causal = 1);
 }
 
-static void feed_forward(model *m, layer *l)
+static void feed_forward(model *m, layer *l, const norm *n)
 {
-    product(m, &l->normed2, &l->wgate_up, &l->gate_up);
-    CALL(m->r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &l->h.t);
-    product(m, &l->h, &l->wdown, &m->y);
+    norm_product(m, n, &l->normed2, &l->wgate_up, &l->gate_up);
+    gate_product(m, l, &m->y);
 }
 
 /* From d into e. */
-static void feed_forward_back(model *m, layer *l, int accumulate)
+static void feed_forward_back(model *m, layer *l, const norm *n, int accumulate)
 {
     const int is_last = l == &m->layers[m->o->layers - 1]; /* whose gate and up are there */
+    const norm again = {NULL, n->weight, n->s, NULL};
     if (m->o->recompute >= RECOMPUTE_GATES && !is_last)
-        product(m, &l->normed2, &l->wgate_up, &l->gate_up);
-    product_dx(m, &m->d, &l->wdown, &m->h);
-    CALL(m->r, swiglu_backward, .dy = &m->h.t, .gate = &l->gate.t, .up = &l->up.t,
-         .dgate = &l->gate.t, .dup = &l->up.t,
-         .y = m->o->recompute >= RECOMPUTE_SWIGLU ? &l->h.t : NULL);
-    product_dw(m, &m->d, &l->h, &l->wdown, accumulate);
-    product_dw(m, &l->gate_up, &l->normed2, &l->wgate_up, accumulate);
-    product_dx(m, &l->gate_up, &l->wgate_up, &m->e);
+        norm_product(m, &again, &l->normed2, &l->wgate_up, &l->gate_up);
+    else if (!m->eight) /* whose products see to it themselves */
+        norm_again(m, n, &l->normed2);
+    gate_product_back(m, &m->d, l, n, &m->e, accumulate);
 }
 
 void model_forward(model *m)
@@ -129,27 +128,27 @@ void model_forward(model *m)
     run *r = m->r;
     to_device(r, m->input_data, (size_t)m->input.shape[0] * sizeof(*m->input_data));
     CALL(r, embedding_forward, .weight = &m->embed.p.t, .indices = &m->input.t, .y = &m->s1[0].t);
-    CALL(r, rms_norm_forward, .x = &m->s1[0].t, .weight = &m->norm1[0].p.t,
-         .y = &m->layers[0].normed1.t, .rstd = &m->rstd1[0].t, .eps = TG_VALUE(m->o->eps));
     if (m->what != WHOLE)
         place_rows(m);
     for (int64_t i = 0; i < m->o->layers; i++) {
         layer *l = &m->layers[i];
-        array *next = i + 1 < m->o->layers ? &l[1].normed1 : &m->y;
-        product(m, &l->normed1, &l->wqkv, &l->qkv);
+        const norm first = first_norm(m, i), second = second_norm(m, i);
+        norm_product(m, &first, &l->normed1, &l->wqkv, &l->qkv);
         if (m->o->qk_norm)
             norm_heads(m, l);
         CALL(r, rope_forward, .q = &l->q.t, .k = &l->new_k.t, .cos = cosine(m), .sin = sine(m),
              .yq = &l->q.t, .yk = &l->new_k.t, .position_offset = m->first);
         attention(m, l);
         product(m, &l->attended, &l->wo, &m->y);
-        add_norm(m, &m->s1[i], &l->norm2, &l->s2, &l->rstd2, &l->normed2);
-        if (m->o->experts)
+        if (m->o->experts) {
+            norm_forward(m, &second, &l->normed2);
             experts_forward(m, l);
-        else
-            feed_forward(m, l);
-        add_norm(m, &l->s2, &m->norm1[i + 1], &m->s1[i + 1], &m->rstd1[i + 1], next);
+        } else {
+            feed_forward(m, l, &second);
+        }
     }
+    const norm last = first_norm(m, m->o->layers);
+    norm_forward(m, &last, &m->y);
 }
 
 void model_loss(model *m, int train, int accumulate)
@@ -169,26 +168,27 @@ static void layer_backward(model *m, int64_t i, int accumulate)
 {
     run *r = m->r;
     layer *l = &m->layers[i];
+    const norm first = first_norm(m, i), second = second_norm(m, i);
     if (m->what == SHARED)
         ring_begin(m, l);
     /* feed-forward part: e = gradient of the stream between the parts */
-    norm_again(m, &l->s2, &l->norm2, &l->normed2);
-    if (m->o->experts)
+    if (m->o->experts) {
+        norm_again(m, &second, &l->normed2);
         experts_backward(m, l, accumulate);
-    else
-        feed_forward_back(m, l, accumulate);
+    } else {
+        feed_forward_back(m, l, &second, accumulate);
+    }
     add_norm_back(m, &m->e, &m->d, &l->s2, &l->rstd2, &l->norm2, &m->e, accumulate);
     /* attention: y holds the gradient of the attended values */
-    product_dw(m, &m->e, &l->attended, &l->wo, accumulate);
-    product_dx(m, &m->e, &l->wo, &m->dattended);
+    product_back(m, &m->e, &l->attended, &l->wo, &m->dattended, accumulate);
     attention_back(m, l);
     CALL(r, rope_backward, .dyq = &m->dq.t, .dyk = &m->dk.t, .cos = cosine(m), .sin = sine(m),
          .dq = &m->dq.t, .dk = &m->dk.t);
     if (m->o->qk_norm)
         norm_heads_back(m, l, accumulate);
-    norm_again(m, &m->s1[i], &m->norm1[i], &l->normed1);
-    product_dw(m, &m->dqkv, &l->normed1, &l->wqkv, accumulate);
-    product_dx(m, &m->dqkv, &l->wqkv, &m->y);
+    if (!m->eight)
+        norm_again(m, &first, &l->normed1);
+    norm_product_back(m, &m->dqkv, &first, &l->normed1, &l->wqkv, &m->y, accumulate);
     add_norm_back(m, &m->y, &m->e, &m->s1[i], &m->rstd1[i], &m->norm1[i], &m->d, accumulate);
     model_ready(m, (int)i + 1);
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # --products fp8: a course beside that without, its loss within 2 percent of that; the same bits for any number of threads, and when it is
-# stopped and resumed; a checkpoint keeps the choice.
+# stopped and resumed; a checkpoint keeps the choice. Norms and gates that write numbers of 8 bits give the bits of those that are written and
+# then quantised, whatever is kept for the backward pass.
 . "$(dirname "$0")/common.sh"
 last() { # LOG: the loss of the last step
     numbers "$1" | tail -n 1 | cut -d' ' -f2
@@ -16,6 +17,18 @@ for type in f32 bf16; do
     same $type/model.safetensors $type-parts/model.safetensors "$type: model.safetensors differs"
     awk "BEGIN { d = $(last $type.log) / $(last plain-$type.log) - 1; exit !(d < 0.02 && d > -0.02 && d != 0) }" ||
         fail "$type: the loss is $(last $type.log), without fp8 $(last plain-$type.log)"
+done
+apart="TIGON_IMPL_RMS_NORM_QUANTIZE=unfused TIGON_IMPL_SWIGLU_QUANTIZE=unfused TIGON_IMPL_SWIGLU_BACKWARD_QUANTIZE=unfused"
+for ff in 96 256; do # blocks of 128 that hold gradients of both gate and up, and blocks of either
+    for how in "env" "env $apart"; do
+        for recompute in 0 3; do
+            rm -f log
+            $how "$llama" $toy $data --ff $ff --steps 5 --type bf16 --products fp8 --recompute $recompute --log log || fail "ff $ff: $how"
+            course log | grep loss >found
+            [ -e losses-$ff ] || cp found losses-$ff
+            same losses-$ff found "ff $ff: $how, --recompute $recompute: losses differ"
+        done
+    done
 done
 refuses "--products: 'fp4' is neither same nor fp8" $toy $data --steps 1 --products fp4
 echo "products of 8 bits: the same bits in parts, and a loss of $(last f32.log) beside $(last plain-f32.log)"
