@@ -99,3 +99,46 @@ def test_other_operators_refuse_it():
         ops.softmax_forward(q, y=torch.empty(4, 128))
     with pytest.raises(ValueError, match="gemm_block_scaled: scale_a is .* expected"):
         ops.gemm_block_scaled(q, torch.zeros(2, 4), q, torch.zeros(1, 4))
+
+
+def norm_apart(x, norm_weight, weight, residual):
+    if residual is None:
+        return tt.fp8_linear(tt.rms_norm(x, norm_weight), weight), x
+    normed, s = tt.fused_add_rms_norm(x, residual, norm_weight)
+    return tt.fp8_linear(normed, weight), s
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("fused", [False, True])
+def test_norm_before_a_linear_layer_has_the_bits_of_both(dtype, fused):
+    torch.manual_seed(0)
+    tensors = [torch.randn(3, 50, 200).to(dtype), 1 + 0.1 * torch.randn(200).to(dtype), torch.randn(140, 200).to(dtype)]
+    tensors += [torch.randn(3, 50, 200).to(dtype)] if fused else []
+    tensors = [t.requires_grad_() for t in tensors]
+    dy, ds = torch.randn(3, 50, 140).to(dtype), torch.randn(3, 50, 200).to(dtype)
+    results = []
+    for function in (norm_apart, tt.fp8_norm_linear):
+        out = function(*tensors, None) if not fused else function(*tensors)
+        y, s = (out, None) if isinstance(out, torch.Tensor) else out
+        loss = (y * dy).sum() + ((s * ds).sum() if fused else 0)
+        results.append([y] + ([s] if fused else []) + list(torch.autograd.grad(loss, tensors)))
+    for expected, found in zip(*results):
+        assert torch.equal(expected, found) and found.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_feed_forward_part_has_the_bits_of_its_steps(dtype):
+    torch.manual_seed(0)
+    x, gate_up, down = (torch.randn(*shape).to(dtype).requires_grad_() for shape in ((3, 50, 72), (512, 72), (40, 256)))
+    dy = torch.randn(3, 50, 40).to(dtype)
+    gate, up = tt.fp8_linear(x, gate_up).chunk(2, -1)
+    expected = tt.fp8_linear(tt.swiglu(gate, up), down)
+    found = tt.fp8_swiglu(x, gate_up, down)
+    assert torch.equal(found, expected)
+    for one, other in zip(*(torch.autograd.grad(y, (x, gate_up, down), dy) for y in (expected, found))):
+        assert torch.equal(one, other) and one.dtype == dtype
+    only, = torch.autograd.grad(tt.fp8_swiglu(x.detach(), gate_up.detach(), down), down, dy)
+    assert torch.equal(only, torch.autograd.grad(tt.fp8_swiglu(x, gate_up, down), down, dy)[0])
+    with pytest.raises(ValueError, match="gate_up has 200 rows, expected a multiple of 256"):
+        tt.fp8_swiglu(x, gate_up[:200], down[:, :100])
+    assert torch.equal(torch.compile(tt.fp8_swiglu, backend="aot_eager", fullgraph=True)(x, gate_up, down), found)
