@@ -1,6 +1,6 @@
 /* rms_norm_quantize.cu - E4M3 of what rms_norm or fused_add_rms_norm gives. One pass over rows, as
- * in rms_norm.cu, writes s, rstd and what lies in the order of the rows. The transpose, whose scales
- * belong to 128 rows, is made of s and rstd by a second kernel, in tiles. */
+ * in rms_norm.cu, writes s, rstd and what lies in the order of the rows. The transpose, whose
+ * scales belong to 128 rows, is made of s and rstd by a second kernel, in tiles. */
 #include "quantize_block.cuh"
 #include "rows/rows.cuh"
 

@@ -1,5 +1,6 @@
-/* swiglu_quantize.cu - E4M3 of what a gate gives, and of its gradients: a tile of 128 x 128 elements
- * is computed in the registers that quantize_block.cuh quantises, as swiglu.cu computes them. */
+/* swiglu_quantize.cu - E4M3 of what a gate gives, and of its gradients: a tile of 128 x 128
+ * elements is computed in the registers that quantize_block.cuh quantises, as swiglu.cu computes
+ * them. */
 #include "quantize_block.cuh"
 #include "rows/logistic.cuh"
 
