@@ -19,13 +19,21 @@ static double inner(double beta)
     return beta < least ? least : beta > 1 - least ? 1 - least : beta;
 }
 
+/* Weights of which none is small: kernels/losses/mixture_middle.h. */
+static int64_t variant_of(double beta)
+{
+    const double least = 1.0 / 16;
+    if (beta == 0 || beta == 1)
+        return beta == 0 ? JSD_FORWARD : JSD_REVERSE;
+    return beta >= least && beta <= 1 - least ? JSD_MIDDLE : JSD_MIXTURE;
+}
+
+/* term: JSD_MIDDLE's have the other sign. */
 #define JSD_CALL(args)                                                                         \
     .x = (args)->student, .y = (args)->teacher, .d = (args)->dstudent, .dloss = (args)->dloss, \
     .labels = (args)->labels, .ignore_index = (args)->ignore_index, .reduction = TG_BATCHMEAN, \
-    .term = 1, .parameter = inner((args)->beta),                                               \
-    .variant = (args)->beta == 0   ? JSD_FORWARD                                               \
-               : (args)->beta == 1 ? JSD_REVERSE                                               \
-                                   : JSD_MIXTURE,                                              \
+    .term = variant_of((args)->beta) == JSD_MIDDLE ? -1 : 1, .parameter = inner((args)->beta), \
+    .variant = variant_of((args)->beta),                                                       \
     .options = (args)->beta == 0 || (args)->beta == 1 ? 0 : JSD_IS_MIXTURE
 
 ASCEND_OPERATOR(jsd_forward, TG_TAKES_FLOATS);

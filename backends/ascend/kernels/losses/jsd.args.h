@@ -4,7 +4,8 @@
 
 #include "terms.args.h"
 
-enum { JSD_FORWARD, JSD_REVERSE, JSD_MIXTURE }; /* beta is 0, 1, or between */
+/* beta is 0, 1, near one of them, or neither */
+enum { JSD_FORWARD, JSD_REVERSE, JSD_MIXTURE, JSD_MIDDLE };
 
 #define JSD_IS_MIXTURE TG_UB_OPTION(7)
 

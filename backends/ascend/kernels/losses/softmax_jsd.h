@@ -2,7 +2,7 @@
 #ifndef SOFTMAX_JSD_H
 #define SOFTMAX_JSD_H
 
-#include "mixture.h"
+#include "mixture_middle.h"
 #include "shared/asc_any.h"
 #include "shared/asc_ring.h"
 #include "shared/exponentials.h"
@@ -181,7 +181,11 @@ static inline __aicore__ void sjsd_set_mean(const sjsd_job *job)
  * if `there` already. */
 static inline __aicore__ void sjsd_add_loss(const sjsd_job *job, int there, uint32_t n)
 {
-    if (job->kind == SOFTMAX_JSD_MIXTURE)
+    if (job->kind == SOFTMAX_JSD_MIXTURE && jsd_is_middle(job->beta)) {
+        jsd_middle_terms(job->t, job->u, job->v, job->a, job->b, job->c, job->beta, job->rest, n);
+        ASC_THEN();
+        asc_mul_scalar(job->t, job->t, -1.0f, n);
+    } else if (job->kind == SOFTMAX_JSD_MIXTURE)
         jsd_mixture(job->t, 0, job->u, job->v, job->a, job->b, job->c, 0.0f, job->beta, job->rest,
                     n);
     else if (job->kind == SOFTMAX_JSD_FORWARD)
