@@ -26,11 +26,13 @@ ASCEND_KERNELS(dyt) = {
     {0},
 };
 
-/* Strips of columns, as many rows of them as there is room for, and tasks for all cores. */
+/* Strips of columns, as many rows of them as there is room for, and tasks for all cores. What a
+ * strip keeps of its columns takes room from the rows: a wide one leaves small tiles, which wait
+ * for their own results most of the time. */
 static tg_status choose(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
                         int64_t *groups)
 {
-    enum { STRIP = 4096, ROWS = 64 };
+    enum { STRIP = 1024, ROWS = 64 };
     tg_ub_layout *l = &plan->layout;
     int fits = 0;
     *groups = 0;

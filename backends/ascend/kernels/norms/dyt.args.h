@@ -57,7 +57,7 @@ enum { DYT_PARTIAL = 128 }; /* floats from a block's part of dalpha to the next 
     X(BUFFER, x, .to = 3, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
     X(BUFFER, dx, .from = 2, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                        \
     X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)  \
-    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)   \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
     X(BUFFER, t, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)     \
     X(BUFFER, u, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_LOW)                          \
     X(BUFFER, h, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH)                         \

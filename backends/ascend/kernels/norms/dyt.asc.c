@@ -9,52 +9,8 @@
 #include "norm.h"
 #include "shared/asc_rows.h"
 
-/* Beyond it tanh is 1 and its slope 0, also as f32; exp(u) is finite. */
+/* Beyond it tanh is 1 and its slope 0, also as f32; exp of it is finite. */
 #define DYT_FAR 80.0f
-
-/* e = -2 / (E + 1), E = exp(2u), which may be infinite; its root is left in c: the slope is (e
- * c)^2. two: eight times -2. */
-static inline __aicore__ void dyt_quotient(__ubuf__ float *e, __ubuf__ float *u, __ubuf__ float *c,
-                                           __ubuf__ float *two, uint32_t n)
-{
-    asc_exp(c, u, n);
-    ASC_THEN();
-    asc_mul(e, c, c, n);
-    ASC_THEN();
-    asc_add_scalar(e, e, 1.0f, n);
-    ASC_THEN();
-    ASC_COUNTED(n);
-    asc_div(e, two, e, 1, 1, 0, 1, 8, 0, 8);
-    ASC_UNCOUNTED();
-    ASC_THEN();
-}
-
-/* t = 1 + e, which is tanh u. Near zero that cancels, so it is held between two sums of the series.
- * t may be e; h, c: scratch. */
-static inline __aicore__ void dyt_tanh(__ubuf__ float *t, __ubuf__ float *e, __ubuf__ float *u,
-                                       __ubuf__ float *h, __ubuf__ float *c, uint32_t n)
-{
-    asc_add_scalar(t, e, 1.0f, n);
-    asc_mul(h, u, u, n);
-    ASC_THEN();
-    asc_mul(c, h, u, n);
-    ASC_THEN();
-    asc_mul_scalar(h, h, 2.0f / 15, n);
-    ASC_THEN();
-    asc_add_scalar(h, h, -1.0f / 3, n);
-    ASC_THEN();
-    asc_mul_add(h, c, u, n); /* u - u^3/3 + 2u^5/15 */
-    ASC_THEN();
-    asc_axpy(u, c, -1.0f / 3, n); /* u - u^3/3 */
-    ASC_THEN();
-    asc_min(c, u, h, n);
-    ASC_THEN();
-    asc_max(h, u, h, n);
-    asc_max(t, t, c, n);
-    ASC_THEN();
-    asc_min(t, t, h, n);
-    ASC_THEN();
-}
 
 /* u = alpha x, kept from where it does not matter. */
 static inline __aicore__ void dyt_argument(__ubuf__ float *u, __ubuf__ float *x, float alpha,
@@ -79,14 +35,26 @@ typedef struct dyt_tile {
     int64_t rows, columns, pitch, count;
 } dyt_tile;
 
-/* y = tanh(alpha x); x is used up. */
+/* y = tanh(alpha x); x is used up. With v = 2 alpha x and E = exp(v) as it is rounded, exp(v) - 1 =
+ * E - 1 + E (v - log E), which has all its digits, and tanh is that over itself and 2. */
 static inline __aicore__ void dyt_forward_tanh(const dyt_tile *d, __ubuf__ float *y,
                                                __ubuf__ float *x)
 {
     const uint32_t n = (uint32_t)(d->rows * d->pitch);
-    dyt_argument(x, x, d->alpha, n);
-    dyt_quotient(y, x, d->c, d->two, n);
-    dyt_tanh(y, y, x, d->h, d->c, n);
+    dyt_argument(x, x, 2 * d->alpha, n);
+    asc_exp(d->c, x, n);
+    ASC_THEN();
+    asc_log(d->h, d->c, n);
+    asc_add_scalar(y, d->c, -1.0f, n);
+    ASC_THEN();
+    asc_sub(x, x, d->h, n);
+    ASC_THEN();
+    asc_fma(y, x, d->c, n);
+    ASC_THEN();
+    asc_add_scalar(d->h, y, 2.0f, n);
+    ASC_THEN();
+    asc_div(y, y, d->h, n);
+    ASC_THEN();
 }
 
 /* sums += a tile. ASC_THEN() is left to the caller. */
@@ -98,21 +66,61 @@ static inline __aicore__ void dyt_add(const dyt_tile *d, __ubuf__ float *sums, _
         asc_add_rows(sums, t, d->rows, d->pitch);
 }
 
+/* The slope 1 - tanh^2 u = (e c)^2, c = exp(u), e = -2 / (c^2 + 1), where c^2 may be infinite. With
+ * dgamma t = 1 + e, which is tanh u: near zero that cancels, so it is held between two sums of the
+ * series. Steps of both stand beside each other: each waits for the one before it. u is used up.
+ * Ends with ASC_THEN(). */
+static inline __aicore__ void dyt_slope(const dyt_tile *d, uint32_t n)
+{
+    __ubuf__ float *t = d->t, *u = d->u, *h = d->h, *c = d->c, *slope = d->slope;
+    const int tanh = d->dg != 0;
+    asc_exp(slope, u, n);
+    if (tanh)
+        asc_mul(h, u, u, n);
+    ASC_THEN();
+    asc_mul(t, slope, slope, n);
+    if (tanh)
+        asc_mul(c, h, u, n);
+    ASC_THEN();
+    asc_add_scalar(t, t, 1.0f, n);
+    if (tanh)
+        asc_mul_scalar(h, h, 2.0f / 15, n);
+    ASC_THEN();
+    ASC_COUNTED(n);
+    asc_div(t, d->two, t, 1, 1, 0, 1, 8, 0, 8);
+    ASC_UNCOUNTED();
+    if (tanh)
+        asc_add_scalar(h, h, -1.0f / 3, n);
+    ASC_THEN();
+    asc_mul(slope, t, slope, n);
+    if (tanh)
+        asc_mul_add(h, c, u, n); /* u - u^3/3 + 2u^5/15 */
+    ASC_THEN();
+    asc_mul(slope, slope, slope, n);
+    if (tanh) {
+        asc_add_scalar(t, t, 1.0f, n);
+        asc_axpy(u, c, -1.0f / 3, n); /* u - u^3/3 */
+        ASC_THEN();
+        asc_min(c, u, h, n);
+        ASC_THEN();
+        asc_max(h, u, h, n);
+        asc_max(t, t, c, n);
+        ASC_THEN();
+        asc_min(t, t, h, n);
+    }
+    ASC_THEN();
+}
+
 /* dx, of dy in g, which is used up and may be dx, and x; dx may be t. */
 static inline __aicore__ void dyt_backward_tile(const dyt_tile *d, __ubuf__ float *dx,
                                                 __ubuf__ float *g, __ubuf__ float *x)
 {
     const uint32_t n = (uint32_t)(d->rows * d->pitch);
-    dyt_argument(d->u, x, d->alpha, n);
-    dyt_quotient(d->t, d->u, d->slope, d->two, n); /* 1 - tanh^2 = 4 E / (E + 1)^2 */
-    asc_mul(d->slope, d->t, d->slope, n);
-    ASC_THEN();
-    asc_mul(d->slope, d->slope, d->slope, n);
     if (d->db)
         dyt_add(d, d->db, g);
-    ASC_THEN();
+    dyt_argument(d->u, x, d->alpha, n);
+    dyt_slope(d, n);
     if (d->dg) {
-        dyt_tanh(d->t, d->t, d->u, d->h, d->c, n);
         asc_mul(d->h, g, d->t, n);
         ASC_THEN();
         dyt_add(d, d->dg, d->h);

@@ -27,13 +27,11 @@ ASC_KERNEL ASC_NAME(dyt_forward)(ASC_PARAMS(DYT_FORWARD))
     int slot = 0;
     d.by = ASC_SCRATCH(gamma);
     d.plus = beta ? ASC_SCRATCH(beta) : 0;
-    d.two = a + 16;
     d.h = ASC_SCRATCH(h);
     d.c = ASC_SCRATCH(c);
     asc_clear_begin();
     asc_clear(x_at, tile_rows * widest * (int64_t)sizeof(ASC_T));
     asc_clear(staged_at, widest * 4);
-    asc_duplicate(d.two, -2.0f, 8);
     ASC_NAME(asc_parameters)(a, a + 8, alpha, alpha_f32, 1);
     d.alpha = a[0];
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
@@ -158,6 +156,7 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
         asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID2);
         asc_duplicate(ASC_SCRATCH(dgamma), 0.0f, (uint32_t)d.pitch);
         asc_duplicate(ASC_SCRATCH(dbeta), 0.0f, (uint32_t)d.pitch);
+        ASC_THEN();
         for (; tile.row < end; tile.row += tile_rows, slot ^= 1) {
             d.rows = tile.rows = asc_min_of(tile_rows, end - tile.row);
             ASC_NAME(dyt_backward_rows)(&d, tile, slot, ASC_NAMES(DYT_BACKWARD));
