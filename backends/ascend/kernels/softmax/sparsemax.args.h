@@ -6,7 +6,7 @@
 
 enum {
     SPARSEMAX_BESIDE = 16, /* rows of a tile, at most */
-    SPARSEMAX_ROW = 2048,  /* elements of a row, at most, in tiles of many rows */
+    SPARSEMAX_ROW = 4096,  /* elements of a row, at most, in tiles of many rows */
     /* columns, where rows go down them, and with them numbers of each kind */
     SPARSEMAX_COLUMNS = 256,
     SPARSEMAX_PARTS = 4 /* sums that a short row is added up in, side by side */

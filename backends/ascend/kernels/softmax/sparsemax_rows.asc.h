@@ -41,6 +41,7 @@ ASC_KERNEL ASC_NAME(sparsemax_forward_rows)(ASC_PARAMS(SPARSEMAX_FORWARD_ROWS))
     asc_clear_copies(sums_at, 1, asc_round_up(tile_rows * folds, 8) * 4);
     asc_clear_copies(counts_at, 1, asc_round_up(tile_rows * folds, 8) * 4);
     r.of_row = asc_runs_of(folds, tile_rows, folds, 1, asc_place(of_row_at, 0));
+    sm_set_room(&r, tile_rows);
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     for (int64_t row = asc_get_block_idx() * tile_rows; row < rows;
          row += asc_get_block_num() * tile_rows, slot ^= 1) {
@@ -53,15 +54,14 @@ ASC_KERNEL ASC_NAME(sparsemax_forward_rows)(ASC_PARAMS(SPARSEMAX_FORWARD_ROWS))
         ASC_HAS_FILLED(slot);
         __ubuf__ float *in = ASC_NAME(sm_rows_of)(d, asc_place(x_at, slot), count, pitch, columns);
         sm_begin_rows(&job, &r, in);
-        for (int i = 0; i < SM_TOP_STEPS; i++) {
-            sm_add_rows(&job, &r, r.top, pitch / 8);
-            sm_step_rows(&job, &r, pitch / 8);
-        }
+        for (int i = 0; i < SM_TOP_STEPS; i++)
+            sm_add_step_rows(&job, &r, r.top, pitch / 8);
         ASC_BY_ROW(asc_sub, d, in, job.base, count, pitch);
         ASC_THEN();
+        for (int i = 0; i < SM_SURE_STEPS; i++)
+            sm_add_step_rows(&job, &r, d, pitch);
         sm_add_rows(&job, &r, d, pitch);
-        for (int steps = 0; steps < SM_SURE_STEPS || (steps < SM_MOST_STEPS && sm_moves(&job));
-             steps++) {
+        for (int steps = SM_SURE_STEPS; steps < SM_MOST_STEPS && sm_moves(&job); steps++) {
             sm_step_rows(&job, &r, pitch);
             sm_add_rows(&job, &r, d, pitch);
         }
@@ -69,8 +69,7 @@ ASC_KERNEL ASC_NAME(sparsemax_forward_rows)(ASC_PARAMS(SPARSEMAX_FORWARD_ROWS))
         in = ASC_NAME(sm_rows_of)(d, asc_place(x_at, slot), count, pitch, columns);
         ASC_BY_ROW(asc_sub, d, in, job.base, count, pitch);
         ASC_THEN();
-        sm_add_rows(&job, &r, d, pitch);
-        sm_step_rows(&job, &r, pitch);
+        sm_add_step_rows(&job, &r, d, pitch);
         ASC_HAS_READ(slot);
         ASC_MAY_WRITE(0);
 #if ASC_16BIT
