@@ -102,6 +102,7 @@ static inline __aicore__ void ASC_NAME(router_back_tile)(const router_back *b, i
         asc_mul_scalar(b->offset, b->offset, 4, lines);
         ASC_THEN();
         ROUTER_BY_TOKEN(asc_add, b->offset, b->offset, b->row_at, top_k);
+        asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
     }
     ASC_THEN();
     if (factors || (dweights && dense)) {
@@ -132,8 +133,11 @@ static inline __aicore__ void ASC_NAME(router_back_tile)(const router_back *b, i
                     (uint8_t)(pitch / ASC_LANES), 1, 1, 0, 8, 8, 0);
         ASC_THEN();
     }
-    if (dweights)
-        router_scatter(b, ASC_UB(int64_t, index_of, side), rows);
+    if (dweights) {
+        asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
+        router_scatter(b, rows);
+        ASC_FENCE(PIPE_S, PIPE_V); /* the next tile's offsets */
+    }
     ASC_NOTIFY(PIPE_S, PIPE_MTE2, side);
     ASC_MAY_WRITE(side);
 #if ASC_16BIT
