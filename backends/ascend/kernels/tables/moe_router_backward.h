@@ -81,8 +81,9 @@ static inline __aicore__ void router_from_sums(const router_back *b, __ubuf__ fl
     ASC_THEN();
 }
 
-/* d += the lines, each element to the expert of its token, where offset has it: S reads two offsets
- * at once, and takes longer for a mask and an instruction each than V does. Ends with ASC_THEN(). */
+/* d += the lines, each element to the expert of its token, where offset has it: S reads two
+ * offsets at once, and takes longer for a mask and an instruction each than V does. Ends with
+ * ASC_THEN(). */
 static inline __aicore__ void router_scatter(const router_back *b, int64_t rows)
 {
     for (int64_t k = 0; k < b->top_k; k++) {
