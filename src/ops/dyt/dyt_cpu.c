@@ -2,6 +2,7 @@
  * (gamma, beta, sums of gradients) is read and written once for all of them.
  */
 #include "rows/columns.h"
+#include "rows/next.h"
 #include "rows/rows.h"
 
 /* ROW_BLOCK: rows that are taken at a time. WORTH: elements of a chunk of rows with sums of its
@@ -24,6 +25,16 @@ typedef struct job {
 
 /* ---- forward ---- */
 
+/* In f32 the memory takes longer than the arithmetic, and asking for the beginning of the next rows
+ * costs time. */
+SIMD_INLINE void ask(el e, const char *p, int64_t j, int64_t n, int64_t below)
+{
+    if (e == EL_F32)
+        v_ahead2(e, p, j);
+    else
+        next_ahead2(e, p, j, n, below);
+}
+
 SIMD_INLINE void forward_block(el e, int stream, const job *job, int64_t i, int count)
 {
     const vf alpha = v_set(job->alpha);
@@ -33,7 +44,7 @@ SIMD_INLINE void forward_block(el e, int stream, const job *job, int64_t i, int 
     for (; j < v_whole_pairs(job->n); j += V_PAIR) {
         const vf2 gamma = v_get2(job->gamma + j), beta = v_get2(job->beta + j);
         for (int k = 0; k < count; k++) {
-            v_ahead2(e, x + k * job->x.stride, j);
+            ask(e, x + k * job->x.stride, j, job->n, count * job->x.stride);
             const vf2 a = v_load2(e, e, x + k * job->x.stride, j);
             const vf2 t = {v_tanh_rational(a.a * alpha), v_tanh_rational(a.b * alpha)};
             v_write2(e, stream, y + k * job->out.stride, j,
@@ -96,8 +107,8 @@ SIMD_INLINE float backward_block(el e, int stream, const job *job, int64_t i, in
         a = (sums){g.a, s.a, a.alpha};
         b = (sums){g.b, s.b, b.alpha};
         for (int k = 0; k < count; k++) {
-            v_ahead2(e, x + k * job->x.stride, j);
-            v_ahead2(e, dy + k * job->dy.stride, j);
+            ask(e, x + k * job->x.stride, j, job->n, count * job->x.stride);
+            ask(e, dy + k * job->dy.stride, j, job->n, count * job->dy.stride);
             const vf2 vx = v_load2(e, e, x + k * job->x.stride, j);
             const vf2 vdy = v_load2(e, e, dy + k * job->dy.stride, j);
             v_write2(e, stream, dx + k * job->out.stride, j,

@@ -37,7 +37,7 @@ SIMD_INLINE void scale_line(el e, int stream, const char *x, char *y, int64_t n,
     for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 v = v_load2(e, e, x, j);
         v_write2(e, stream, y, j, (vf2){(v.a - m) * a + b, (v.b - m) * a + b});
-        v_prefetch2(e, x + ahead, j);
+        next_pair(e, x + ahead, j);
     }
     for (; j < n; j += VL)
         v_store_n(e, y, j, v_tail(n, j), (v_load_n(e, x, j, v_tail(n, j), 0) - m) * a + b);

@@ -4,6 +4,7 @@
 
 #include "group_norm.h"
 #include "rows/columns.h"
+#include "rows/next.h"
 #include "rows/rows.h"
 
 /* Bytes of a group of which the next one fits the second cache beside it. */

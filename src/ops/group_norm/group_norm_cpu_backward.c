@@ -66,8 +66,8 @@ SIMD_INLINE void gradient_line(el e, int stream, const backward_job *job, const 
     for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
         v_write2(e, stream, dx, j, (vf2){gradient(t, g.a, v.a), gradient(t, g.b, v.b)});
-        v_prefetch2(e, dy + job->dy_ahead, j);
-        v_prefetch2(e, x + job->x_ahead, j);
+        next_pair(e, dy + job->dy_ahead, j);
+        next_pair(e, x + job->x_ahead, j);
     }
     for (; j < n; j += VL) {
         const vf g = v_load_n(e, dy, j, v_tail(n, j), 0), v = v_load_n(e, x, j, v_tail(n, j), 0);

@@ -3,6 +3,7 @@
  */
 #include "moments.h"
 #include "rows/columns.h"
+#include "rows/next.h"
 #include "rows/rows.h"
 
 /* ROW_BLOCK: rows that are taken at a time. NEAR: bytes of a row of which a block and the next one
@@ -56,7 +57,7 @@ SIMD_INLINE void normalise_pairs(el e, int stream, const forward_job *job, const
             const vf2 x = v_load2(e, e, t[k].x, j);
             v_write2(e, stream, t[k].y, j,
                      (vf2){normalised(&t[k], x.a, w.a, b.a), normalised(&t[k], x.b, w.b, b.b)});
-            v_prefetch2(e, t[k].x + ahead, j);
+            next_pair(e, t[k].x + ahead, j);
         }
     }
 }

@@ -1,5 +1,6 @@
 /* layer_norm on the CPU: backward. */
 #include "rows/columns.h"
+#include "rows/next.h"
 #include "rows/rows.h"
 
 /* Rows that are taken at a time; of more, what differs from row to row no longer
@@ -94,8 +95,8 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *
                      (vf2){gradient(&t[k], dy.a, x.a, w.a, &product.a, &sum.a),
                            gradient(&t[k], dy.b, x.b, w.b, &product.b, &sum.b)});
             if (next) {
-                v_prefetch2(e, t[k].x + job->x_ahead, j);
-                v_prefetch2(e, t[k].dy + job->dy_ahead, j);
+                next_pair(e, t[k].x + job->x_ahead, j);
+                next_pair(e, t[k].dy + job->dy_ahead, j);
             }
         }
         if (dweight) {

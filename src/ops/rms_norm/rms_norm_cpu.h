@@ -4,6 +4,7 @@
 #define TG_RMS_NORM_CPU_H
 
 #include "rows/columns.h"
+#include "rows/next.h"
 #include "rows/rows.h"
 
 #define rms_norm_modulated_backward TG_AT_LEVEL(rms_norm_modulated_backward)
@@ -119,10 +120,10 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_rows_
                      (vf2){gradient(dy.a, x.a, w.a, r[k], c[k], ds.a),
                            gradient(dy.b, x.b, w.b, r[k], c[k], ds.b)});
             if (next) {
-                v_prefetch2(e, px + rows->x_ahead, j);
-                v_prefetch2(e, pdy + rows->dy_ahead, j);
+                next_pair(e, px + rows->x_ahead, j);
+                next_pair(e, pdy + rows->dy_ahead, j);
                 if (pds)
-                    v_prefetch2(e, pds + rows->ds_ahead, j);
+                    next_pair(e, pds + rows->ds_ahead, j);
             }
         }
         if (to->dweight)

@@ -53,7 +53,7 @@ SIMD_INLINE float gate_row(el e, int stream, const backward_job *job, int64_t i,
         if (dgate)
             v_write2(e, stream, dgate, j, (vf2){a.dgate, b.dgate});
         sum = (vf2){sum.a + a.dy * w.a * x.a, sum.b + b.dy * w.b * x.b};
-        v_prefetch2(e, pz + job->gate_ahead, j);
+        next_pair(e, pz + job->gate_ahead, j);
     }
     for (int64_t j = v_whole_pairs(rows->n); j < rows->n; j += VL) {
         const int64_t left = v_tail(rows->n, j);
