@@ -23,40 +23,43 @@ enum { ROUTER_LIST = 32, ROUTER_LISTS = 58 };
  * positions, whole lists. marked: mask as 0, or -1 for tokens that are left out, or NULL. counted:
  * experts as they are counted, of tokens that are left out `experts`, or NULL. partials: of each
  * block sums over its tokens, or NULL: of probabilities, one a position, of squares of lse, and of
- * tokens, 64 each. wants: ROUTER_ bits. */
+ * tokens, 64 each. wants: ROUTER_ bits. Of two sources of one instruction one lies LOW, the other
+ * HIGH. */
 enum { ROUTER_PROBABILITIES = 1, ROUTER_SIGMOID = 2, ROUTER_RENORMALISE = 4, ROUTER_BEST_ONE = 8 };
-#define ROUTER_FORWARD(X)                                                           \
-    X(TENSOR, logits, ASC_T)                                                        \
-    X(VECTOR, bias, float)                                                          \
-    X(MEMORY, marked, int64_t)                                                      \
-    X(VECTOR, index, int64_t)                                                       \
-    X(VECTOR, weights, void)                                                        \
-    X(VECTOR, lse, float)                                                           \
-    X(MEMORY, counted, int64_t)                                                     \
-    X(MEMORY, partials, float)                                                      \
-    X(GRID, tokens, positions, tile_rows, tile_columns)                             \
-    X(I64, experts)                                                                 \
-    X(I64, groups)                                                                  \
-    X(I64, kept)                                                                    \
-    X(I64, top_k)                                                                   \
-    X(I64, wants)                                                                   \
-    X(I64, weights_f32)                                                             \
-    X(I64, partials_stride)                                                         \
-    X(F32, scale)                                                                   \
-    X(BUFFER, logits, .to = TG_UB_LAST, .copies = 2)                                \
-    X(BUFFER, x, .bytes = 4, .to = TG_UB_LAST)                                      \
-    X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST)                                      \
-    X(BUFFER, key, .bytes = 4, .to = TG_UB_LAST)                                    \
-    X(BUFFER, first, .bytes = 8, .to = TG_UB_LAST)                                  \
-    X(BUFFER, second, .bytes = 2, .to = TG_UB_LAST, .when = ROUTER_FEW)             \
-    X(BUFFER, second_deep, .bytes = 8, .to = TG_UB_LAST, .when = ROUTER_DEEP)       \
-    X(BUFFER, columns, .per = TG_UB_COLUMN, .bytes = 24, .to = TG_UB_LAST)          \
-    X(BUFFER, folds, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)              \
-    X(BUFFER, block, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256) \
-    X(BUFFER, of_groups, .per = TG_UB_ROW, .bytes = 256 * 9, .to = TG_UB_LAST,      \
-      .when = ROUTER_LIMITED)                                                       \
-    X(BUFFER, marked, .per = TG_UB_FIXED, .bytes = 8 * ROUTER_TOKENS, .copies = 2)  \
-    X(BUFFER, numbers, .per = TG_UB_FIXED, .bytes = 256 * 12, .to = TG_UB_LAST)     \
+#define ROUTER_FORWARD(X)                                                                       \
+    X(TENSOR, logits, ASC_T)                                                                    \
+    X(VECTOR, bias, float)                                                                      \
+    X(MEMORY, marked, int64_t)                                                                  \
+    X(VECTOR, index, int64_t)                                                                   \
+    X(VECTOR, weights, void)                                                                    \
+    X(VECTOR, lse, float)                                                                       \
+    X(MEMORY, counted, int64_t)                                                                 \
+    X(MEMORY, partials, float)                                                                  \
+    X(GRID, tokens, positions, tile_rows, tile_columns)                                         \
+    X(I64, experts)                                                                             \
+    X(I64, groups)                                                                              \
+    X(I64, kept)                                                                                \
+    X(I64, top_k)                                                                               \
+    X(I64, wants)                                                                               \
+    X(I64, weights_f32)                                                                         \
+    X(I64, partials_stride)                                                                     \
+    X(F32, scale)                                                                               \
+    X(BUFFER, logits, .to = TG_UB_LAST, .copies = 2)                                            \
+    X(BUFFER, x, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                          \
+    X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                          \
+    X(BUFFER, key, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                        \
+    X(BUFFER, first, .bytes = 8, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)                     \
+    X(BUFFER, second, .bytes = 2, .to = TG_UB_LAST, .when = ROUTER_FEW)                         \
+    X(BUFFER, second_deep, .bytes = 8, .to = TG_UB_LAST, .when = ROUTER_DEEP)                   \
+    X(BUFFER, columns, .per = TG_UB_COLUMN, .bytes = 24, .to = TG_UB_LAST,                      \
+      .bank = TG_UB_BANK_HIGH)                                                                  \
+    X(BUFFER, folds, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH) \
+    X(BUFFER, block, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256,             \
+      .bank = TG_UB_BANK_HIGH)                                                                  \
+    X(BUFFER, of_groups, .per = TG_UB_ROW, .bytes = 256 * 9, .to = TG_UB_LAST,                  \
+      .when = ROUTER_LIMITED)                                                                   \
+    X(BUFFER, marked, .per = TG_UB_FIXED, .bytes = 8 * ROUTER_TOKENS, .copies = 2)              \
+    X(BUFFER, numbers, .per = TG_UB_FIXED, .bytes = 256 * 12, .to = TG_UB_LAST)                 \
     ROUTER_LINES(X, lines, 14)
 
 /* The blocks' sums become results. width: of a row of partials; totals: how many slots each expert
