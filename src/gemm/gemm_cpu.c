@@ -108,7 +108,10 @@ static product product_of(const batch *all, tg_ctx *ctx, int64_t index, int64_t 
 static void multiply(const void *batch, tg_ctx *ctx, int64_t index, int64_t slot)
 {
     product g = product_of(batch, ctx, index, slot);
-    run_steps(&g);
+    if (few_rows(g.whole.m))
+        gemm_few(&g);
+    else
+        run_steps(&g);
 }
 
 static tg_status run_products(tg_ctx *ctx, batch *all)
@@ -116,7 +119,8 @@ static tg_status run_products(tg_ctx *ctx, batch *all)
     product *g = &all->sizes;
     const int64_t threads = tg_ctx_threads(ctx);
     const int alone = one_thread_each(all->args, threads);
-    g->height = even_part(g->whole.m, MR, HEIGHTS);
+    const int64_t few = few_rows(g->whole.m);
+    g->height = few ? few : even_part(g->whole.m, MR, HEIGHTS);
     g->most_mb = even_part(g->whole.m, MB, g->height);
     g->most_nb = even_part(g->whole.n, NB, NR);
     g->most_kb = even_part(g->whole.k, KB, PAIRS ? 2 * VL : 4);
@@ -126,6 +130,10 @@ static tg_status run_products(tg_ctx *ctx, batch *all)
         16;
     all->words_b = (alone ? 1 : threads) * 2 * words_of(g->most_kb) * NR;
     all->words_sums = needs_sums ? ceil_div(g->most_mb * g->most_nb, 16) * 16 : 0;
+    if (few) {
+        all->words_a = ceil_div(gemm_few_words(g), 16) * 16;
+        all->words_b = all->words_sums = 0;
+    }
     const int64_t words = all->words_a + all->words_b + all->words_sums;
     all->memory = tg_workspace(ctx, (size_t)((alone ? threads : 1) * words) * sizeof(word));
     if (!all->memory)

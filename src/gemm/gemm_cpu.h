@@ -9,6 +9,9 @@
 #define gemm_pack_a TG_AT_LEVEL(gemm_pack_a)
 #define gemm_pack_b TG_AT_LEVEL(gemm_pack_b)
 #define gemm_tile TG_AT_LEVEL(gemm_tile)
+#define gemm_store_rows TG_AT_LEVEL(gemm_store_rows)
+#define gemm_few TG_AT_LEVEL(gemm_few)
+#define gemm_few_words TG_AT_LEVEL(gemm_few_words)
 
 enum {
     KB = PAIRS ? 1024 : 512,    /* terms */
@@ -22,6 +25,7 @@ enum {
     MANY_TASKS = 64,        /* from so many on, tasks of four panels */
     LINE = 64,              /* bytes of a cache line */
     AHEAD = PAIRS ? 8 : 16, /* words between two prefetches */
+    FEW_ROWS = SIMD_REGISTERS == 32 ? 8 : 4,
 };
 
 typedef struct product {
@@ -77,5 +81,22 @@ static inline lines lines_of(const char *data, int64_t rows, int64_t row_bytes, 
 /* Results from (i, j) on, of a panel of a and one of b: to = from + alpha * (panel of a) * (panel
  * of b). Meanwhile the cache fetches their place, and `ahead`. */
 void gemm_tile(const task *t, const word *a, const word *b, lines *ahead, int64_t i, int64_t j);
+
+/* `rows` rows of sums, `stride` apart, become the step's results from its first one on. */
+void gemm_store_rows(const task *t, int64_t rows, int64_t cols, const float *sums, int64_t stride);
+
+/* ---- gemm_kernel_few.c ---- */
+
+/* The rows of a panel if a product of m rows is one of few, else 0. */
+static inline int64_t few_rows(int64_t m)
+{
+    return m > FEW_ROWS ? 0 : m > 4 ? FEW_ROWS : m > 2 ? 4 : m;
+}
+
+/* Words of all panels of a, of g's height and steps. */
+int64_t gemm_few_words(const product *g);
+
+/* A whole product of few rows. */
+void gemm_few(product *g);
 
 #endif

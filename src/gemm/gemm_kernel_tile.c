@@ -43,6 +43,17 @@ static void store_part(const task *t, int64_t i, int64_t j, int64_t rows, int64_
         }
 }
 
+void gemm_store_rows(const task *t, int64_t rows, int64_t cols, const float *sums, int64_t stride)
+{
+    for (int64_t j = 0; j < cols; j += NR) {
+        vf part[MR][NV];
+        for (int64_t r = 0; r < rows; r++)
+            for (int v = 0; v < NV; v++)
+                part[r][v] = v_load(EL_F32, sums + r * stride + j, v * VL);
+        store_part(t, 0, j, rows, min64(cols - j, NR), (const vf(*)[NV])part);
+    }
+}
+
 /* A whole tile, from sums that are in registers. */
 SIMD_INLINE void store_whole(el to, el add, const task *t, int64_t i, int64_t j,
                              const vf sum[MR][NV])
