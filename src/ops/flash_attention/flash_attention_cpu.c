@@ -164,11 +164,21 @@ static attention_keys fa_seen_keys(const fa_sequence *s)
     return (attention_keys){fa_first_key(s, 0), fa_min(s->at.keys, s->at.queries - 1 + s->hi)};
 }
 
+static int fa_are_few(int64_t queries)
+{
+    return queries > 0 && queries <= FA_FEW;
+}
+
+/* Whether few queries are computed with the bits that tiles have. */
+static int fa_is_alike(const fa_forward *f, int64_t queries)
+{
+    return f->alike && !TILES && fa_are_few(queries);
+}
+
 static int64_t fa_few_keys(const fa_forward *f, const fa_sequence *s)
 {
     const attention_keys keys = fa_seen_keys(s);
-    const int few = !f->alike && s->at.queries > 0 && s->at.queries <= FA_FEW;
-    return few ? fa_max(0, keys.end - keys.begin) : 0;
+    return !f->alike && fa_are_few(s->at.queries) ? fa_max(0, keys.end - keys.begin) : 0;
 }
 
 /* Floats of the result of a piece. */
@@ -234,6 +244,14 @@ static int64_t fa_chunks(int64_t queries, int64_t blocks)
     return (queries + blocks * FA_QB - 1) / (blocks * FA_QB);
 }
 
+/* Key heads [at, at + count) of a sequence. */
+static void fa_alike_tasks(const fa_forward *f, const fa_sequence *of, int64_t at, int64_t count,
+                           word *scratch)
+{
+    const fa_piece piece = fa_piece_of(f, of);
+    fa_alike(&piece, at, count, scratch, &f->y, f->lse);
+}
+
 /* The last chunk of a head first: under a causal mask it costs most. */
 static void fa_forward_tasks(void *arg, int64_t begin, int64_t end, int worker)
 {
@@ -245,6 +263,12 @@ static void fa_forward_tasks(void *arg, int64_t begin, int64_t end, int worker)
         fa_task task = {.f = f, .of = fa_sequence_at(&f->n.mask, sequence)};
         const int64_t queries = task.of.at.queries, chunks = fa_chunks(queries, f->blocks);
         const int64_t at = i - f->tasks[sequence];
+        if (fa_is_alike(f, queries)) {
+            const int64_t last = fa_min(end, f->tasks[sequence + 1]);
+            fa_alike_tasks(f, &task.of, at, last - i, scratch);
+            i = last - 1;
+            continue;
+        }
         if (f->pieces[sequence]) {
             fa_few_task(f, &task.of, at, (float *)scratch);
             continue;
@@ -264,7 +288,9 @@ static int64_t fa_count_tasks(const fa_forward *f)
     f->tasks[0] = 0;
     for (int64_t i = 0; i < count; i++) {
         const int64_t queries = attention_sequence_at(&f->n.mask, i).queries;
-        const int64_t few = f->n.heads ? f->pieces[i] : 0;
+        const int64_t few = !f->n.heads               ? 0
+                            : fa_is_alike(f, queries) ? f->n.key_heads
+                                                      : f->pieces[i];
         f->tasks[i + 1] = f->tasks[i] + (few ? few : f->n.heads * fa_chunks(queries, f->blocks));
     }
     return f->tasks[count];
@@ -289,12 +315,12 @@ static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *a)
     f.pieces = f.tasks + mask->sequences + 1;
     f.before = f.pieces + mask->sequences + 1;
     const int64_t parts = fa_cut_keys(&f);
-    const int64_t rows = f.n.heads * fa_min(mask->queries, FA_FEW);
+    const int64_t few = fa_min(mask->queries, FA_FEW), rows = f.n.heads * few;
+    const int64_t few_words = f.alike ? fa_alike_words(&f.n, few) : fa_few_words(&f.n, rows);
     f.parts = tg_workspace(ctx, (size_t)fa_max(1, parts) * sizeof *f.parts);
-    f.scratch =
-        f.parts ? fa_scratch(ctx, fa_max(fa_forward_words(f.n.d, f.n.e), fa_few_words(&f.n, rows)),
-                             &f.scratch_size)
-                : NULL;
+    f.scratch = f.parts ? fa_scratch(ctx, fa_max(fa_forward_words(f.n.d, f.n.e), few_words),
+                                     &f.scratch_size)
+                        : NULL;
     if (!f.scratch)
         return TG_ENOMEM;
     /* many blocks in a task pack keys less often, few make more tasks */

@@ -40,6 +40,8 @@
 #define fa_few_words TG_AT_LEVEL(fa_few_words)
 #define fa_few_piece TG_AT_LEVEL(fa_few_piece)
 #define fa_few_finish TG_AT_LEVEL(fa_few_finish)
+#define fa_alike TG_AT_LEVEL(fa_alike)
+#define fa_alike_words TG_AT_LEVEL(fa_alike_words)
 
 #if defined(SIMD_BF16_DOT)
 #define FA_PAIRS 1

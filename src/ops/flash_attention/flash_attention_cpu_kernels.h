@@ -122,6 +122,14 @@ void fa_few_piece(const fa_piece *piece, float *scratch, float *part);
 void fa_few_finish(const fa_piece *piece, int64_t h, int64_t count, float *parts, const fa_view *y,
                    float *lse);
 
+/* ---- flash_attention_kernel_alike.c ---- */
+
+/* The same of some key heads, all keys of the piece, with the bits that tiles have; not where
+ * matrix units multiply. Words of scratch for all heads of so many queries. */
+int64_t fa_alike_words(const fa_sizes *n, int64_t queries);
+void fa_alike(const fa_piece *piece, int64_t head, int64_t heads, word *scratch, const fa_view *y,
+              float *lse);
+
 /* ---- flash_attention_kernel_softmax.c ---- */
 
 /* Takes the tile's scores of the panel of FA_NR queries at i into max and sum; they become

@@ -1,33 +1,9 @@
 /* flash_attention: few queries of a sequence, as when tokens follow one by one: what counts is that
  * keys and values are read once. Rows are the queries of all heads, head by head; vectors run along
  * d. Keys come in pieces, each with sums of its own, which are added in order. */
-#include "flash_attention_cpu_kernels.h"
+#include "flash_attention_ahead.h"
 
 enum { KEYS = 64, /* of a block: a multiple of VL */ ROWS = 4 /* at a time, at most */ };
-
-/* Keys or values of all heads, in the order in which they lie in memory. */
-typedef struct few_ahead {
-    const char *at;
-    int64_t head, heads; /* the one at `at`, of how many */
-    int64_t to_head, to_row, bytes;
-} few_ahead;
-
-static few_ahead ahead_of(const fa_view *t, const char *at, int64_t size, int64_t heads, int64_t d)
-{
-    return (few_ahead){at, 0, heads, t->head * size, t->row * size, d * size};
-}
-
-/* Asks for the next row of a head, to be read soon. */
-SIMD_INLINE void ask(few_ahead *a)
-{
-    for (int64_t b = 0; b < a->bytes; b += 64)
-        v_prefetch(a->at + b);
-    a->at += a->to_head;
-    if (++a->head == a->heads) {
-        a->head = 0;
-        a->at += a->to_row - a->heads * a->to_head;
-    }
-}
 
 /* ---- products: for each key or value of a head, one of the next block is asked for ---- */
 
