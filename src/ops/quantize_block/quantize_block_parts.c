@@ -8,7 +8,8 @@
 enum {
     BLOCK = 128,      /* rows that a scale of the transpose belongs to */
     CACHED = 1 << 19, /* bytes of scratch memory of a thread, which its cache keeps */
-    NARROW = 4        /* blocks beside each other in a piece of a gate, where it has few rows */
+    FEW = 8,          /* rows that go together where there is no transpose */
+    NARROW = 4        /* blocks beside each other in a piece of a gate with a transpose */
 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -16,13 +17,19 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Rows of a piece where one takes so many bytes of scratch memory; a multiple of BLOCK, unless all
+/* Rows of a piece where one takes so many bytes of scratch memory: a multiple of `unit`, unless all
  * fit. */
-static int64_t piece_of(tg_ctx *ctx, const tg_tensor *x, int64_t bytes)
+static int64_t piece_of(tg_ctx *ctx, const tg_tensor *x, int64_t bytes, int64_t unit)
 {
     const int64_t rows = tg_rows_of(x).rows, threads = tg_ctx_threads(ctx);
-    const int64_t fit = bytes ? CACHED / bytes / BLOCK * BLOCK : rows;
-    return on_host(x) ? smaller(rows, (fit > BLOCK ? fit : BLOCK) * threads) : rows;
+    const int64_t fit = bytes ? CACHED / bytes / unit * unit : rows;
+    return on_host(x) ? smaller(rows, (fit > unit ? fit : unit) * threads) : rows;
+}
+
+/* Rows that go together: those of a scale of the transpose. */
+static int64_t unit_of(const tg_tensor *qt)
+{
+    return qt ? BLOCK : FEW;
 }
 
 /* A rectangle of the operator's matrices. */
@@ -107,7 +114,8 @@ static tg_status norm_piece(tg_ctx *ctx, const tg_rms_norm_quantize_args *a, con
 static tg_status norm(tg_ctx *ctx, const tg_rms_norm_quantize_args *a)
 {
     const tg_rows x = tg_rows_of(a->x);
-    const int64_t bytes = x.n * (int64_t)tg_type_size(x.type), rows = piece_of(ctx, a->x, bytes);
+    const int64_t bytes = x.n * (int64_t)tg_type_size(x.type),
+                  rows = piece_of(ctx, a->x, bytes, unit_of(a->qt));
     const results to = RESULTS(a);
     char *memory = tg_workspace_beside(ctx, a->x, (size_t)(rows * bytes) + 1);
     if (!memory)
@@ -122,13 +130,13 @@ static tg_status norm(tg_ctx *ctx, const tg_rms_norm_quantize_args *a)
     return TG_OK;
 }
 
-/* ---- swiglu: a piece has some of the columns, too ---- */
+/* ---- swiglu: with a transpose a piece has some of the columns alone ---- */
 
 /* Columns of a piece: whole blocks, unless it has all. */
-static int64_t width_of(const tg_tensor *x)
+static int64_t width_of(const tg_tensor *x, int64_t unit)
 {
     const int64_t width = tg_rows_of(x).n;
-    return on_host(x) ? smaller(width, NARROW * BLOCK) : width;
+    return on_host(x) && unit == BLOCK ? smaller(width, NARROW * BLOCK) : width;
 }
 
 static tg_status gate_piece(tg_ctx *ctx, const tg_swiglu_quantize_args *a, const piece *p,
@@ -146,8 +154,9 @@ static tg_status gate_piece(tg_ctx *ctx, const tg_swiglu_quantize_args *a, const
 static tg_status gate(tg_ctx *ctx, const tg_swiglu_quantize_args *a)
 {
     const tg_rows x = tg_rows_of(a->gate);
-    const int64_t columns = width_of(a->gate), bytes = columns * (int64_t)tg_type_size(x.type);
-    const int64_t rows = piece_of(ctx, a->gate, bytes);
+    const int64_t unit = unit_of(a->qt), columns = width_of(a->gate, unit);
+    const int64_t bytes = columns * (int64_t)tg_type_size(x.type);
+    const int64_t rows = piece_of(ctx, a->gate, bytes, unit);
     char *memory = tg_workspace_beside(ctx, a->gate, (size_t)(rows * bytes) + 1);
     if (!memory)
         return TG_ENOMEM;
@@ -187,8 +196,9 @@ static tg_status gate_back_piece(tg_ctx *ctx, const tg_swiglu_backward_quantize_
 static tg_status gate_back(tg_ctx *ctx, const tg_swiglu_backward_quantize_args *a)
 {
     const tg_rows x = tg_rows_of(a->gate);
-    const int64_t columns = width_of(a->gate), bytes = columns * (int64_t)tg_type_size(x.type) * 3;
-    const int64_t rows = piece_of(ctx, a->gate, bytes);
+    const int64_t unit = unit_of(a->qt ? a->qt : a->yt), columns = width_of(a->gate, unit);
+    const int64_t bytes = columns * (int64_t)tg_type_size(x.type) * 3;
+    const int64_t rows = piece_of(ctx, a->gate, bytes, unit);
     char *memory = tg_workspace_beside(ctx, a->gate, (size_t)(rows * bytes) + 1);
     if (!memory)
         return TG_ENOMEM;
