@@ -23,6 +23,7 @@
  *   TIGON_TUNE             tg_tune               how kernels use memory, as `tigon tune` prints it;
  *                                                for the whole process
  *   TIGON_LIGER                                  read by the Python package (docs/liger.md)
+ *   TIGON_TRANSFORMERS                           the same (docs/transformers.md)
  *   OMP_NUM_THREADS        tg_ctx_set_threads    threads of the default executor
  *
  * Another variable that begins with TIGON_ and that no backend reads is a mistake: the log names it

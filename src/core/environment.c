@@ -79,7 +79,8 @@ static const struct {
                 {"TIGON_TUNE", NULL},
                 {"TIGON_BLAS", tg_blas_check},
                 {"TIGON_BACKEND_PATH", NULL},
-                {"TIGON_LIGER", NULL}};
+                {"TIGON_LIGER", NULL},
+                {"TIGON_TRANSFORMERS", NULL}};
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
 tg_status tg_ctx_read_environment(tg_ctx *ctx)

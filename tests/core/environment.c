@@ -32,7 +32,8 @@ static void check_unknown(void)
     setenv("TIGON_DEVIC", "", 1);
     setenv("TIGON_SOK", "910B1", 1);
     setenv("TIGON_ASCEND_SEED", "1", 1); /* of a backend */
-    setenv("TIGON_LIGER", "1", 1);       /* of the Python package */
+    setenv("TIGON_LIGER", "1", 1);       /* of the Python package, as the next one is */
+    setenv("TIGON_TRANSFORMERS", "1", 1);
     setenv("TIGON_STRICT", "0", 1);
     setenv("TIGONISH", "1", 1);
     tg_set_log(keep, NULL);
@@ -55,6 +56,7 @@ static void check_unknown(void)
     unsetenv("TIGON_SOK");
     unsetenv("TIGON_ASCEND_SEED");
     unsetenv("TIGON_LIGER");
+    unsetenv("TIGON_TRANSFORMERS");
     unsetenv("TIGON_STRICT");
 }
 
@@ -64,10 +66,15 @@ static void check_is_setting(void)
         const char *name;
         int is;
     } names[] = {
-        {"TIGON_LIGER", 1},   {"TIGON_BACKEND_PATH", 1},
-        {"TIGON_SOC", 1},     {"TIGON_IMPL_DYT_FORWARD", 1},
-        {"TIGON_LIGERS", 0},  {"TIGON_", 0},
-        {"HOME", 0},          {"OMP_NUM_THREADS", 0},
+        {"TIGON_LIGER", 1},
+        {"TIGON_TRANSFORMERS", 1},
+        {"TIGON_BACKEND_PATH", 1},
+        {"TIGON_SOC", 1},
+        {"TIGON_IMPL_DYT_FORWARD", 1},
+        {"TIGON_LIGERS", 0},
+        {"TIGON_", 0},
+        {"HOME", 0},
+        {"OMP_NUM_THREADS", 0},
         {"TIGON_DEVICE=", 0},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
