@@ -66,6 +66,18 @@ static void compute_few(const job *j, const grouped_block *b, float *sums)
     }
 }
 
+/* Whether sums of groups are written panel by panel: past the caches, where a panel's part of a row
+ * is whole lines. Elsewhere whole rows of a task are faster. */
+static int writes_panels(const grouped_product *p)
+{
+    if (!p->by_group || p->write != grouped_write)
+        return 0;
+    const grouped_output *o = p->arg;
+    const int64_t size = el_size(o->type);
+    return o->stream &&
+           ((uintptr_t)o->data | (uintptr_t)(o->stride * size | NR * size)) % LINE == 0;
+}
+
 static void compute_task(const job *j, grouped_block *b, word *memory)
 {
     const grouped_product *p = j->p;
@@ -81,6 +93,7 @@ static void compute_task(const job *j, grouped_block *b, word *memory)
         p->write(p, b);
         return;
     }
+    const int at_once = terms > 0 && writes_panels(p);
     if (terms == 0 || few)
         memset(sums, 0, (size_t)(b->rows * b->stride) * sizeof *sums);
     for (int64_t t = 0; t < terms; t += most) {
@@ -88,6 +101,8 @@ static void compute_task(const job *j, grouped_block *b, word *memory)
         const step s = {.term0 = t,
                         .terms = n,
                         .words = words_of(n),
+                        .behind = terms - t - n,
+                        .writes = at_once && t + n == terms,
                         .right_term = t + (p->by_group ? p->offset[b->group] : 0),
                         .add = t > 0,
                         .whole = memory,
@@ -95,7 +110,8 @@ static void compute_task(const job *j, grouped_block *b, word *memory)
                         .sums = sums};
         multiply_step(j, b, &s);
     }
-    p->write(p, b);
+    if (!at_once)
+        p->write(p, b);
 }
 
 static void run_tasks(void *arg, int64_t begin, int64_t end, int worker)
@@ -121,6 +137,7 @@ static void run_tasks(void *arg, int64_t begin, int64_t end, int worker)
         compute_task(j, &b, memory);
     }
     tiles_close();
+    v_fence();
 }
 
 /* How many tasks there are with so many columns each. */

@@ -7,7 +7,7 @@
  * with a panel in registers. A word is an f32 or, at levels that multiply bf16, two of them that
  * follow each other along the terms. Rows are read from where they lie, so that nobody gathers
  * them before. The sums of a task stay in f32, in the cache, until they are complete. Then they go
- * to a function that makes results of them.
+ * to a function that makes results of them: all of the task's, or those of a panel with a panel.
  *
  * A result adds up its terms in one order, whatever the tasks are: the bits depend neither on them
  * nor on the number of threads.
@@ -106,7 +106,8 @@ typedef struct grouped_memory {
 
 tg_status grouped_reserve(tg_ctx *ctx, int64_t groups, grouped_memory *memory);
 
-/* Computes p, and calls its `write` for each block, from any thread. */
+/* Computes p, and calls its `write` for each block, from any thread. Where that is grouped_write,
+ * it may be called for parts of a block, or results be written as it would. */
 void grouped_run(tg_ctx *ctx, const grouped_memory *memory, const grouped_product *p);
 
 /* A compact tensor as f32, in workspace or where it is; NULL for NULL. */

@@ -8,35 +8,48 @@
 /* ---- memory that is read soon ---- */
 
 /* Lines of a rectangle, asked for some at a time while panels are multiplied: `width` bytes of rows
- * that are `stride` bytes apart. */
+ * that are `stride` bytes apart, or that a factor's list names. */
 typedef struct next_lines {
     const char *row;
     int64_t stride, width, at;
-    int64_t lines; /* at a time */
-    int64_t left;  /* in all */
+    int64_t lines;                /* at a time */
+    int64_t left;                 /* in all */
+    const grouped_factor *listed; /* or NULL */
+    int64_t number, col;          /* of the row in the list; the first element of a row */
+    int near;                     /* into the first cache; else the second one */
 } next_lines;
 
-static inline next_lines next_lines_of(const char *row, int64_t stride, int64_t rows, int64_t width,
-                                       int64_t times)
+/* So many rows of a factor, from element (row, col) on. */
+static inline next_lines next_lines_of(const grouped_factor *f, int64_t row, int64_t col,
+                                       int64_t rows, int64_t width, int64_t times)
 {
     const int64_t all = rows * ((width + LINE - 1) / LINE);
-    return (next_lines){.row = row,
-                        .stride = stride,
+    return (next_lines){.row = grouped_row_at(f, row, col),
+                        .stride = f->stride * el_size(f->type),
                         .width = width,
+                        .listed = f->gather ? f : NULL,
+                        .number = row,
+                        .col = col,
                         .lines = times > 0 ? (all + times - 1) / times : 0,
                         .left = all};
 }
 
-SIMD_INLINE void ask_for_some(next_lines *n)
+/* may_list: a constant, 0 where rows are never a list's. */
+SIMD_INLINE void ask_for_some(int may_list, next_lines *n)
 {
     const int64_t count = n->lines < n->left ? n->lines : n->left;
     n->left -= count;
     for (int64_t i = 0; i < count; i++) {
-        __builtin_prefetch(n->row + n->at, 0, 2);
+        if (n->near)
+            __builtin_prefetch(n->row + n->at, 0, 3);
+        else
+            __builtin_prefetch(n->row + n->at, 0, 2);
         n->at += LINE;
         if (n->at >= n->width) {
             n->at = 0;
             n->row += n->stride;
+            if (may_list && n->listed && n->left + count > i + 1)
+                n->row = grouped_row_at(n->listed, ++n->number, n->col);
         }
     }
 }
@@ -51,11 +64,12 @@ typedef struct left_panel {
     int by_lanes;
 } left_panel;
 
-/* Where sums of lanes on the left (rows) and on the right go: they are new, or are added to. */
+/* Where sums of lanes on the left (rows) and on the right go: they are new, or are added to. New
+ * ones may go past the caches, from panels on the left that are stored word by word. */
 typedef struct sums_place {
     float *to;
     int64_t stride;
-    int add;
+    int add, stream;
 } sums_place;
 
 /* ---- transposed sums ---- */
@@ -147,7 +161,7 @@ SIMD_INLINE void multiply_tiles(int two_left, int two_right, left_panel left, co
             _tile_loadd(3, below + SIDE, to_row);
     }
     for (int64_t p = 0; p < words; p += VL, a += VL * sizeof(word), right += VL * NR) {
-        ask_for_some(&m->next);
+        ask_for_some(1, &m->next);
         if (m->before && has_squares(m->before))
             turn_square(m->before);
         _tile_loadd(4, a, row);
@@ -202,7 +216,7 @@ SIMD_INLINE void multiply_panels(int by_lanes, int count, int vectors, const wor
         for (int v = 0; v < vectors; v++)
             sum[r][v] = v_set(0.0f);
     for (int64_t first = 0; first < words; first += STRETCH) {
-        ask_for_some(&m->next);
+        ask_for_some(!by_lanes, &m->next);
         const int64_t end = grouped_least(words, first + STRETCH);
         for (int64_t p = first; p < end; p++, right += NR) {
             vf x[NV];
@@ -222,7 +236,11 @@ SIMD_INLINE void multiply_panels(int by_lanes, int count, int vectors, const wor
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             float *to = s.to + r * s.stride;
-            v_store(EL_F32, to, v * VL, s.add ? v_load(EL_F32, to, v * VL) + sum[r][v] : sum[r][v]);
+            if (!by_lanes && s.stream)
+                v_stream(EL_F32, to, v * VL, sum[r][v]);
+            else
+                v_store(EL_F32, to, v * VL,
+                        s.add ? v_load(EL_F32, to, v * VL) + sum[r][v] : sum[r][v]);
         }
 }
 

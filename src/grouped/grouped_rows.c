@@ -1,6 +1,7 @@
 /* src/grouped/grouped_rows.c - what products of rows in groups need besides. Compiled once per
  * level. */
 #include "grouped_cpu.h"
+#include "simd/register_tile.h"
 
 tg_status grouped_floats(tg_ctx *ctx, const tg_tensor *t, const float **floats)
 {
@@ -61,13 +62,28 @@ SIMD_INLINE void stream_row(el e, char *to, const float *sums, int64_t n)
         v_store_n(e, to, i, n - i, v_load_n(EL_F32, sums, i, n - i, 0.0f));
 }
 
+/* The same of rows that are a panel wide, at addresses that are ones for that. */
+SIMD_INLINE void stream_panel(el e, char *to, int64_t stride, const grouped_block *b)
+{
+    const float *sums = b->sums;
+    for (int64_t i = 0; i < b->rows; i++, to += stride, sums += b->stride)
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; v++)
+            v_stream(e, to, v * VL, v_load(EL_F32, sums, v * VL));
+}
+
 SIMD_INLINE void write_rows(el e, const grouped_output *o, const grouped_product *p,
                             const grouped_block *b)
 {
     const float *bias = o->bias ? o->bias + b->group * p->cols + b->col : NULL;
-    for (int64_t i = 0; i < b->rows; i++) {
-        const int64_t row = b->group * o->matrix_rows + b->row + i;
-        char *to = o->data + (row * o->stride + b->col) * el_size(e);
+    const int64_t row = b->group * o->matrix_rows + b->row, stride = o->stride * el_size(e);
+    char *to = o->data + row * stride + b->col * el_size(e);
+    if (o->stream && !o->accumulate && b->cols == NR && v_streamable(e, to) &&
+        stride % (VL * el_size(e)) == 0) {
+        stream_panel(e, to, stride, b);
+        return;
+    }
+    for (int64_t i = 0; i < b->rows; i++, to += stride) {
         const float *sums = b->sums + i * b->stride;
         if (o->accumulate)
             add_row(e, to, sums, b->cols);
@@ -76,8 +92,6 @@ SIMD_INLINE void write_rows(el e, const grouped_output *o, const grouped_product
         else
             write_row(e, to, sums, bias, b->cols);
     }
-    if (o->stream)
-        v_fence();
 }
 
 void grouped_write(const grouped_product *p, const grouped_block *b)

@@ -20,9 +20,10 @@ static inline int is_turned(const grouped_product *p)
 
 /* Some terms of a block. */
 typedef struct step {
-    int64_t term0, terms, words;
+    int64_t term0, terms, words, behind;
     int64_t right_term; /* of the factor on the right */
     int add;            /* to sums that are there */
+    int writes;         /* what a panel with a panel completes is written at once */
     word *whole, *panel;
     float *sums;
 } step;
@@ -55,7 +56,7 @@ static inline void multiply_turned(const job *j, const grouped_block *b, const s
     const grouped_product *p = j->p;
     const grouped_factor f = matrix_of(p, b->group);
     const int64_t right = round_up(s->words, VL) * NR;
-    const int64_t size = el_size(f.type), stride = f.stride * size;
+    const int64_t width = s->terms * el_size(f.type);
     const int64_t times = (b->rows + NR - 1) / NR * ((s->words + STRETCH - 1) / STRETCH);
     turned_sums t[2] = {0};
     int now = 0;
@@ -67,19 +68,21 @@ static inline void multiply_turned(const job *j, const grouped_block *b, const s
             const int64_t lane = b->col + k + place * p->second;
             const int64_t lanes = grouped_least(b->cols - k, LEFT_LANES);
             const left_panel left = left_of_matrix(&f, lane, lanes, s);
-            const char *const next = grouped_row_at(&f, lane + LEFT_LANES, s->term0);
-            meanwhile m = {next_lines_of(next, stride, LEFT_LANES, s->terms * size, times), NULL};
+            meanwhile m = {next_lines_of(&f, lane + LEFT_LANES, s->term0, LEFT_LANES, width, times),
+                           NULL};
+            m.next.near = !TILES;
             float *to = s->sums + place * round_up(j->cols, NR) + k;
             for (int64_t i = 0; i < b->rows; i += NR) {
                 const int64_t rows = grouped_least(b->rows - i, NR);
                 turned_sums *const sums = &t[now];
                 m.before = &t[!now];
                 multiply(lanes, rows, left, s->whole + i / NR * right, s->words,
-                         (sums_place){sums->row[0], NR, 0}, &m);
+                         (sums_place){.to = sums->row[0], .stride = NR}, &m);
                 turn_squares(m.before);
                 sums->columns = b->cols - k;
                 sums->others = rows;
-                sums->to = (sums_place){to + i * b->stride, b->stride, s->add};
+                sums->to =
+                    (sums_place){.to = to + i * b->stride, .stride = b->stride, .add = s->add};
                 sums->i = sums->k = 0;
                 now = !now;
             }
@@ -87,24 +90,21 @@ static inline void multiply_turned(const job *j, const grouped_block *b, const s
     turn_squares(&t[!now]);
 }
 
-/* What is read behind columns k of a task, of the matrix's rows of terms: the next columns, or the
+/* What is read of the factor on the right behind columns k of a task: the next columns, or the
  * first ones of the terms behind. */
 static inline next_lines lines_behind(const grouped_product *p, const grouped_factor *f,
                                       const grouped_block *b, const step *s, int place, int64_t k,
-                                      int64_t times)
+                                      int64_t group, int64_t times)
 {
-    const int64_t size = el_size(f->type), lane0 = b->col + place * p->second;
-    int64_t lane = lane0 + k + GROUP * NR, term = s->term0;
-    if (k + GROUP * NR >= b->cols) {
-        lane = p->second && place == 0 ? b->col + p->second : b->col;
-        term = p->second && place == 0 ? term : term + s->terms;
-    }
-    const int64_t terms = grouped_least(p->terms - term, s->terms);
-    const int64_t lanes = grouped_least(GROUP * NR, lane0 + b->cols - lane);
-    if (p->by_group || terms <= 0)
+    const int last = k + group >= b->cols, other = last && p->second && place == 0;
+    const int64_t col = last ? 0 : k + group;
+    const int64_t lane = b->col + col + (other || (place && !last) ? p->second : 0);
+    const int64_t lanes = grouped_least(group, b->cols - col);
+    const int64_t term = s->right_term + (last && !other ? s->terms : 0);
+    const int64_t terms = last && !other ? grouped_least(s->behind, s->terms) : s->terms;
+    if (terms <= 0)
         return (next_lines){0};
-    return next_lines_of(grouped_row_at(f, term, lane), f->stride * size, terms,
-                         (lanes < NR ? NR : lanes) * size, times);
+    return next_lines_of(f, term, lane, terms, (lanes < NR ? NR : lanes) * el_size(f->type), times);
 }
 
 /* Rows of a block, which are packed whole. */
@@ -118,16 +118,67 @@ static inline packed_rows pack_rows(const grouped_product *p, const grouped_bloc
 {
     const int by_lanes = TILES || !p->by_group;
     const int64_t lanes = even_part(b->rows, LEFT_LANES, TILES ? LEFT_LANES : 2);
-    const int64_t panel = by_lanes ? lanes * LANE : round_up(s->words, VL) * MR + VL;
-    for (int64_t i = 0; i < b->rows; i += lanes) {
-        const int64_t count = grouped_least(b->rows - i, lanes);
-        word *to = s->whole + i / lanes * panel;
-        if (by_lanes)
-            pack_left(p->by_group, &p->left, b->row + i, count, s->right_term, s->terms, to);
-        else
-            pack_left_words(1, &p->left, b->row + i, b->rows - i, s->right_term, s->terms, to);
-    }
+    const int64_t panel = by_lanes ? lanes * LANE : left_words(s->words);
+    if (!by_lanes)
+        pack_left_rows(&p->left, b->row, b->rows, lanes, s->right_term, s->terms, s->whole);
+    for (int64_t i = 0; by_lanes && i < b->rows; i += lanes)
+        pack_left(p->by_group, &p->left, b->row + i, grouped_least(b->rows - i, lanes),
+                  s->right_term, s->terms, s->whole + i / lanes * panel);
     return (packed_rows){s->whole, lanes, panel, by_lanes};
+}
+
+/* Where sums go that are f32 results as they are: past the caches to their memory, from registers.
+ * That is whole panels of an even number of rows, with which no other row is computed. */
+static inline sums_place results_of(const grouped_product *p, const grouped_block *b)
+{
+    const grouped_output *o = p->arg;
+    if (TILES || o->type != EL_F32 || b->rows % 2 || b->cols != NR)
+        return (sums_place){0};
+    float *to = (float *)o->data + (b->group * o->matrix_rows + b->row) * o->stride + b->col;
+    return (sums_place){.to = to, .stride = o->stride, .stream = 1};
+}
+
+/* A part of a block, a panel with a panel, of the last terms of a group: its sums become results at
+ * once, from the registers or while they are in the first cache. there: where those of terms before
+ * are. */
+static void complete_part(const grouped_product *p, const step *s, left_panel left,
+                          const word *right, grouped_block part, sums_place there, meanwhile *m)
+{
+    float tile[LEFT_LANES * NR] __attribute__((aligned(LINE)));
+    const sums_place results = s->add ? (sums_place){0} : results_of(p, &part);
+    const sums_place alone = results.to ? results : (sums_place){.to = tile, .stride = NR};
+    const sums_place to = s->add ? there : alone;
+    multiply(part.rows, NR, left, right, s->words, to, m);
+    part.sums = to.to;
+    part.stride = to.stride;
+    if (!results.to)
+        p->write(p, &part);
+}
+
+static inline grouped_block part_of(const grouped_block *b, int64_t i, int64_t rows, int64_t c)
+{
+    return (grouped_block){.group = b->group,
+                           .row = b->row + i,
+                           .rows = rows,
+                           .col = b->col + c,
+                           .cols = grouped_least(b->cols - c, NR)};
+}
+
+/* Panels of rows with a panel on the right, whose columns are those from c on. */
+static inline void multiply_parts(const grouped_product *p, const grouped_block *b, const step *s,
+                                  const packed_rows *rows, const word *right, int64_t c, float *to,
+                                  meanwhile *m)
+{
+    const word *words = rows->words;
+    for (int64_t i = 0; i < b->rows; i += rows->lanes, words += rows->panel) {
+        const left_panel left = {words, LANE * sizeof(word), rows->by_lanes};
+        const int64_t lanes = grouped_least(b->rows - i, rows->lanes);
+        const sums_place sums = {.to = to + i * b->stride, .stride = b->stride, .add = s->add};
+        if (s->writes)
+            complete_part(p, s, left, right, part_of(b, i, lanes, c), sums, m);
+        else
+            multiply(lanes, NR, left, right, s->words, sums, m);
+    }
 }
 
 /* Terms are rows of the factor on the right, of which some panels, which lie side by side, are
@@ -148,15 +199,10 @@ static inline void multiply_straight(const job *j, const grouped_block *b, const
             for (int64_t c = k; c < end; c += NR)
                 pack_right(1, &f, lane0 + c, grouped_least(b->cols - c, NR), s->right_term,
                            s->terms, s->panel + (c - k) / NR * panel);
-            meanwhile m = {lines_behind(p, &f, b, s, place, k, times), NULL};
+            meanwhile m = {lines_behind(p, &f, b, s, place, k, group, times), NULL};
             float *to = s->sums + place * round_up(j->cols, NR);
             for (int64_t c = k; c < end; c += NR)
-                for (int64_t i = 0; i < b->rows; i += rows.lanes)
-                    multiply(grouped_least(b->rows - i, rows.lanes), NR,
-                             (left_panel){rows.words + i / rows.lanes * rows.panel,
-                                          LANE * sizeof(word), rows.by_lanes},
-                             s->panel + (c - k) / NR * panel, s->words,
-                             (sums_place){to + i * b->stride + c, b->stride, s->add}, &m);
+                multiply_parts(p, b, s, &rows, s->panel + (c - k) / NR * panel, c, to + c, &m);
         }
 }
 
