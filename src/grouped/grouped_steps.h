@@ -141,8 +141,9 @@ static inline sums_place results_of(const grouped_product *p, const grouped_bloc
 /* A part of a block, a panel with a panel, of the last terms of a group: its sums become results at
  * once, from the registers or while they are in the first cache. there: where those of terms before
  * are. */
-static void complete_part(const grouped_product *p, const step *s, left_panel left,
-                          const word *right, grouped_block part, sums_place there, meanwhile *m)
+static inline void complete_part(const grouped_product *p, const step *s, left_panel left,
+                                 const word *right, grouped_block part, sums_place there,
+                                 meanwhile *m)
 {
     float tile[LEFT_LANES * NR] __attribute__((aligned(LINE)));
     const sums_place results = s->add ? (sums_place){0} : results_of(p, &part);
