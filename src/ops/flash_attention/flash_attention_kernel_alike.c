@@ -1,7 +1,7 @@
 /* flash_attention: few queries of a sequence with the bits that they have among many, where rows do
  * not know their batch. Keys and values are read once and not packed; scores, their softmax and
  * sums of values add up in the order of tiles: along d, then by pairs of keys, tile by tile. */
-#include "flash_attention_ahead.h"
+#include "flash_attention_cpu_ahead.h"
 #include "simd/words.h"
 
 #if !TILES

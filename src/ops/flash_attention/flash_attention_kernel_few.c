@@ -1,7 +1,7 @@
 /* flash_attention: few queries of a sequence, as when tokens follow one by one: what counts is that
  * keys and values are read once. Rows are the queries of all heads, head by head; vectors run along
  * d. Keys come in pieces, each with sums of its own, which are added in order. */
-#include "flash_attention_ahead.h"
+#include "flash_attention_cpu_ahead.h"
 
 enum { KEYS = 64, /* of a block: a multiple of VL */ ROWS = 4 /* at a time, at most */ };
 

@@ -1,7 +1,7 @@
 /* flash_attention: asks for the keys or values of a next block, of all heads in the order in which
  * they lie in memory, while this one's are computed with. */
-#ifndef TG_FLASH_ATTENTION_AHEAD_H
-#define TG_FLASH_ATTENTION_AHEAD_H
+#ifndef TG_FLASH_ATTENTION_CPU_AHEAD_H
+#define TG_FLASH_ATTENTION_CPU_AHEAD_H
 
 #include "flash_attention_cpu_kernels.h"
 
