@@ -69,6 +69,8 @@ def signatures(op, shown, in_forward=()):
     flags = [n for n in op.flags if n not in in_forward]
     options = [option(a) for a in op.options] + [f"{KEPT[n]}: bool = False" for n in flags if n in KEPT]
     flags = [n for n in flags if n not in KEPT]
+    if op.follows and flags:
+        return [(inputs(op), options + [f"{n}: bool = False" for n in flags], "Any")]
     if op.follows:
         (_, source), = op.follows.items()
         return [(inputs(op, given=[(source, "None")]), options, result(len(shown) - 1)),  # first: a checker without PyTorch takes None for a Tensor

@@ -1,5 +1,5 @@
 """Linear layers whose products are of numbers of 8 bits, with scales of blocks of 128, and norm and gate that write such numbers themselves."""
-from typing import Optional
+from typing import Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -127,7 +127,8 @@ def fp8_linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tens
 
 
 @overridable
-def fp8_norm_linear(x: Tensor, norm_weight: Tensor, weight: Tensor, residual: Optional[Tensor] = None, eps: float = 1e-6):
+def fp8_norm_linear(x: Tensor, norm_weight: Tensor, weight: Tensor, residual: Optional[Tensor] = None,
+                    eps: float = 1e-6) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """fp8_linear(rms_norm(x, norm_weight), weight), whose norm writes numbers of 8 bits itself; with a residual (that, x + residual).
 
     x and residual [..,K], norm_weight [K], weight [N,K]. The norm is that of Llama (casting_mode "llama"); what it gives is kept for backward a byte
