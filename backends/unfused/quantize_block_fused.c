@@ -1,4 +1,4 @@
-/* rms_norm_quantize, swiglu_quantize and swiglu_backward_quantize as two operators each, one after
+/* quantize_rms_norm, quantize_swiglu and quantize_swiglu_gradient as two operators each, one after
  * the other: what lies between them is written as a whole and read again. */
 #include "eager.h"
 
@@ -20,7 +20,7 @@ static tg_status quantize(tg_ctx *ctx, const tg_tensor *x, const pairs *to)
                 .scale_t = to->scale_t, .power_of_two = to->power_of_two, .min_amax = to->min_amax);
 }
 
-static tg_status normalise(tg_ctx *ctx, const tg_rms_norm_quantize_args *a, tg_tensor *y)
+static tg_status normalise(tg_ctx *ctx, const tg_quantize_rms_norm_args *a, tg_tensor *y)
 {
     if (a->residual)
         return CALL(ctx, fused_add_rms_norm_forward, .x = a->x, .residual = a->residual,
@@ -30,7 +30,7 @@ static tg_status normalise(tg_ctx *ctx, const tg_rms_norm_quantize_args *a, tg_t
                 .eps = TG_VALUE(a->eps), .offset = a->offset, .casting_mode = a->casting_mode);
 }
 
-static tg_status norm(tg_ctx *ctx, const tg_rms_norm_quantize_args *a)
+static tg_status norm(tg_ctx *ctx, const tg_quantize_rms_norm_args *a)
 {
     eager e = eager_begin(ctx);
     const mat x = eager_rows(a->x), value = eager_new(&e, x.type, x.rows, x.cols);
@@ -41,7 +41,7 @@ static tg_status norm(tg_ctx *ctx, const tg_rms_norm_quantize_args *a)
     return quantize(ctx, &y.t, &to);
 }
 
-static tg_status gate(tg_ctx *ctx, const tg_swiglu_quantize_args *a)
+static tg_status gate(tg_ctx *ctx, const tg_quantize_swiglu_args *a)
 {
     eager e = eager_begin(ctx);
     const mat x = eager_rows(a->gate), value = eager_new(&e, x.type, x.rows, x.cols);
@@ -52,7 +52,7 @@ static tg_status gate(tg_ctx *ctx, const tg_swiglu_quantize_args *a)
     return quantize(ctx, &y.t, &to);
 }
 
-static tg_status gate_back(tg_ctx *ctx, const tg_swiglu_backward_quantize_args *a)
+static tg_status gate_back(tg_ctx *ctx, const tg_quantize_swiglu_gradient_args *a)
 {
     eager e = eager_begin(ctx);
     const mat x = eager_rows(a->gate), value = eager_new(&e, x.type, x.rows, x.cols);
@@ -71,5 +71,5 @@ static tg_status gate_back(tg_ctx *ctx, const tg_swiglu_backward_quantize_args *
 }
 
 UNFUSED_IMPLS(quantize_block_fused) = {
-    UNFUSED_IMPL(rms_norm_quantize, norm), UNFUSED_IMPL(swiglu_quantize, gate),
-    UNFUSED_IMPL(swiglu_backward_quantize, gate_back), TG_IMPLS_END};
+    UNFUSED_IMPL(quantize_rms_norm, norm), UNFUSED_IMPL(quantize_swiglu, gate),
+    UNFUSED_IMPL(quantize_swiglu_gradient, gate_back), TG_IMPLS_END};

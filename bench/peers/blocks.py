@@ -40,7 +40,7 @@ GATES = dict(small=dict(R=128, F=512), medium=dict(R=1024, F=2048), large=dict(R
 
 
 @operator(**NORMS, note="fused_add_rms_norm, whose result is quantised in the order of its rows")
-def rms_norm_quantize(make: Make, R: int, C: int) -> Step:
+def quantize_rms_norm(make: Make, R: int, C: int) -> Step:
     x, residual, w = make.normal(R, C), make.normal(R, C), make.normal(C, mean=1, scale=0.1)
 
     def function(q: Tensor, scale: Tensor, s: Tensor):
@@ -48,22 +48,22 @@ def rms_norm_quantize(make: Make, R: int, C: int) -> Step:
         written([q, scale, s], [*quantised(F.rms_norm(total, (C,), w, 1e-6), 1), total])
 
     return updated(function, [make.empty(R, C, dtype=E4M3), make.f32(C // 128, R), make.empty(R, C)],
-                   lambda q, scale, s: ("rms_norm_quantize", dict(x=x, residual=residual, weight=w, s=s, q=q, scale=scale)))
+                   lambda q, scale, s: ("quantize_rms_norm", dict(x=x, residual=residual, weight=w, s=s, q=q, scale=scale)))
 
 
 @operator(**GATES, note="the result is quantised in the order of its rows")
-def swiglu_quantize(make: Make, R: int, F: int) -> Step:
+def quantize_swiglu(make: Make, R: int, F: int) -> Step:
     gate, up = make.normal(R, F), make.normal(R, F)
 
     def function(q: Tensor, scale: Tensor):
         written([q, scale], [*quantised(torch.nn.functional.silu(gate) * up, 1)])
 
     return updated(function, [make.empty(R, F, dtype=E4M3), make.f32(F // 128, R)],
-                   lambda q, scale: ("swiglu_quantize", dict(gate=gate, up=up, q=q, scale=scale)))
+                   lambda q, scale: ("quantize_swiglu", dict(gate=gate, up=up, q=q, scale=scale)))
 
 
 @operator(**GATES, note="both gradients are quantised in both orders, the value across its rows")
-def swiglu_backward_quantize(make: Make, R: int, F: int) -> Step:
+def quantize_swiglu_gradient(make: Make, R: int, F: int) -> Step:
     dy, gate, up = (make.normal(R, F) for _ in range(3))
     names = "q", "scale", "qt", "scale_t", "yt", "scale_yt"
 
@@ -76,7 +76,7 @@ def swiglu_backward_quantize(make: Make, R: int, F: int) -> Step:
 
     state = [make.empty(R, 2 * F, dtype=E4M3), make.f32(2 * F // 128, R), make.empty(2 * F, R, dtype=E4M3), make.f32(R // 128, 2 * F),
              make.empty(F, R, dtype=E4M3), make.f32(R // 128, F)]
-    return updated(function, state, lambda *results: ("swiglu_backward_quantize", dict(dy=dy, gate=gate, up=up, **dict(zip(names, results)))))
+    return updated(function, state, lambda *results: ("quantize_swiglu_gradient", dict(dy=dy, gate=gate, up=up, **dict(zip(names, results)))))
 
 
 def expanded(q: Tensor, scale: Tensor, rows: int) -> Tensor:

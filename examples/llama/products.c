@@ -183,7 +183,7 @@ void norm_product(model *m, const norm *n, array *normed, const weight *w, array
         return;
     }
     set_operand(m, &a, &m->eight->a, n->s->t.shape[0], n->s->t.shape[1], 0);
-    CALL(m->r, rms_norm_quantize, .x = n->stream ? &m->y.t : &n->s->t,
+    CALL(m->r, quantize_rms_norm, .x = n->stream ? &m->y.t : &n->s->t,
          .residual = n->stream ? &n->stream->t : NULL, .weight = &n->weight->p.t,
          .s = n->stream ? &n->s->t : NULL, .rstd = rstd_of(n), .q = &a.q.t, .scale = &a.scale.t,
          .eps = TG_VALUE(m->o->eps));
@@ -195,7 +195,7 @@ void norm_product(model *m, const norm *n, array *normed, const weight *w, array
 static void norm_across(model *m, const norm *n, operand *to)
 {
     set_operand(m, to, &m->eight->b, n->s->t.shape[1], n->s->t.shape[0], 0);
-    CALL(m->r, rms_norm_quantize, .x = &n->s->t, .weight = &n->weight->p.t, .qt = &to->q.t,
+    CALL(m->r, quantize_rms_norm, .x = &n->s->t, .weight = &n->weight->p.t, .qt = &to->q.t,
          .scale_t = &to->scale.t, .eps = TG_VALUE(m->o->eps));
 }
 
@@ -226,7 +226,7 @@ void gate_product(model *m, layer *l, array *out)
         return;
     }
     set_operand(m, &a, &m->eight->a, l->h.t.shape[0], l->h.t.shape[1], 0);
-    CALL(m->r, swiglu_quantize, .gate = &l->gate.t, .up = &l->up.t, .q = &a.q.t,
+    CALL(m->r, quantize_swiglu, .gate = &l->gate.t, .up = &l->up.t, .q = &a.q.t,
          .scale = &a.scale.t);
     quantize(m, &l->wdown.p, 0, 1, &m->eight->b, &b);
     multiply(m, &a, &b, &out->t, 0);
@@ -259,7 +259,7 @@ void gate_product_back(model *m, const array *dout, layer *l, const norm *n, arr
     set_operand(m, &gates, &m->eight->a, rows, 2 * ff, 0);
     set_operand(m, &gates_across, &m->eight->gates, 2 * ff, rows, 0);
     set_operand(m, &b, &m->eight->b, ff, rows, 0);
-    CALL(m->r, swiglu_backward_quantize, .dy = &m->h.t, .gate = &l->gate.t, .up = &l->up.t,
+    CALL(m->r, quantize_swiglu_gradient, .dy = &m->h.t, .gate = &l->gate.t, .up = &l->up.t,
          .q = &gates.q.t, .scale = &gates.scale.t, .qt = &gates_across.q.t,
          .scale_t = &gates_across.scale.t, .yt = &b.q.t, .scale_yt = &b.scale.t);
     multiply(m, &across, &b, &l->wdown.g.t, accumulate);

@@ -207,7 +207,7 @@ TG_API tg_status tg_batched_gemm(tg_ctx *ctx, const tg_batched_gemm_args *args);
  */
 TG_API tg_status tg_quantize_block(tg_ctx *ctx, const tg_quantize_block_args *args);
 
-/* rms_norm_quantize: rms_norm or fused_add_rms_norm, then quantize_block; y, the norm's result, is
+/* quantize_rms_norm: rms_norm or fused_add_rms_norm, then quantize_block; y, the norm's result, is
  * not written.
  *   s = x + residual, rounded to T; x without a residual
  *   rstd = 1 / sqrt(mean(s^2) + eps),   y = s rstd (offset + weight), rounded to T
@@ -224,17 +224,17 @@ TG_API tg_status tg_quantize_block(tg_ctx *ctx, const tg_quantize_block_args *ar
  * does not want it.
  * Source: as quantize_block; Zhang and Sennrich 2019, arXiv:1910.07467.
  */
-TG_API tg_status tg_rms_norm_quantize(tg_ctx *ctx, const tg_rms_norm_quantize_args *args);
+TG_API tg_status tg_quantize_rms_norm(tg_ctx *ctx, const tg_quantize_rms_norm_args *args);
 
-/* swiglu_quantize: y = silu(gate) up, rounded to T, then quantize_block; y is not written.
+/* quantize_swiglu: y = silu(gate) up, rounded to T, then quantize_block; y is not written.
  *   gate, up [R,F]      T
  *   q, scale, qt, scale_t, power_of_two, min_amax   of y, as in quantize_block
- * Numerics: as in rms_norm_quantize, of swiglu_forward. Workspace: `cpu` 512 KiB a thread or less.
+ * Numerics: as in quantize_rms_norm, of swiglu_forward. Workspace: `cpu` 512 KiB a thread or less.
  * Source: as quantize_block, swiglu_forward.
  */
-TG_API tg_status tg_swiglu_quantize(tg_ctx *ctx, const tg_swiglu_quantize_args *args);
+TG_API tg_status tg_quantize_swiglu(tg_ctx *ctx, const tg_quantize_swiglu_args *args);
 
-/* swiglu_backward_quantize: swiglu_backward, each result rounded to T, then quantize_block; none is
+/* quantize_swiglu_gradient: swiglu_backward, each result rounded to T, then quantize_block; none is
  * written but as numbers of 8 bits. It gives both products below a layer of gate and up in one
  * matrix all that they multiply, and the product of the layer above its own:
  *   dgate, dup as in swiglu_backward;   y = silu(gate) up
@@ -249,10 +249,10 @@ TG_API tg_status tg_swiglu_quantize(tg_ctx *ctx, const tg_swiglu_quantize_args *
  *   scale_yt [R/128,F]       f32: of yt
  *   power_of_two, min_amax as in quantize_block
  * Of the three pairs there is one at least.
- * Numerics and source: as in swiglu_quantize. Workspace: `cpu` 512 KiB a thread or less.
+ * Numerics and source: as in quantize_swiglu. Workspace: `cpu` 512 KiB a thread or less.
  */
-TG_API tg_status tg_swiglu_backward_quantize(tg_ctx *ctx,
-                                             const tg_swiglu_backward_quantize_args *args);
+TG_API tg_status tg_quantize_swiglu_gradient(tg_ctx *ctx,
+                                             const tg_quantize_swiglu_gradient_args *args);
 
 /* gemm_block_scaled: the product of two matrices of 8 bits with their blocks' scales.
  *   c_mn = addend_mn + sum over the blocks of k of scale_a_m scale_b_n sum_k a_mk b_nk

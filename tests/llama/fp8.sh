@@ -18,7 +18,7 @@ for type in f32 bf16; do
     awk "BEGIN { d = $(last $type.log) / $(last plain-$type.log) - 1; exit !(d < 0.02 && d > -0.02 && d != 0) }" ||
         fail "$type: the loss is $(last $type.log), without fp8 $(last plain-$type.log)"
 done
-apart="TIGON_IMPL_RMS_NORM_QUANTIZE=unfused TIGON_IMPL_SWIGLU_QUANTIZE=unfused TIGON_IMPL_SWIGLU_BACKWARD_QUANTIZE=unfused"
+apart="TIGON_IMPL_QUANTIZE_RMS_NORM=unfused TIGON_IMPL_QUANTIZE_SWIGLU=unfused TIGON_IMPL_QUANTIZE_SWIGLU_GRADIENT=unfused"
 for ff in 96 256; do # blocks of 128 that hold gradients of both gate and up, and blocks of either
     for how in "env" "env $apart"; do
         for recompute in 0 3; do

@@ -1,4 +1,4 @@
-/* rms_norm_quantize, swiglu_quantize, swiglu_backward_quantize: the same bits as the norm or the
+/* quantize_rms_norm, quantize_swiglu, quantize_swiglu_gradient: the same bits as the norm or the
  * gate, whose result is written, and then quantize_block; for any number of threads, with and
  * without each of the results. */
 #include "../common/test.h"
@@ -107,7 +107,7 @@ static void norm_apart(tg_ctx *ctx, int how, result *r)
 static void norm_at_once(tg_ctx *ctx, int impl, int how, result *r)
 {
     matrix m[10];
-    const tg_rms_norm_quantize_args args = {.x = X,
+    const tg_quantize_rms_norm_args args = {.x = X,
                                             .residual = how & WITH_RESIDUAL ? UP : NULL,
                                             .s = how & WITH_RESIDUAL ? S : NULL,
                                             .weight = WEIGHT,
@@ -132,7 +132,7 @@ static void gate_apart(tg_ctx *ctx, int how, result *r)
 static void gate_at_once(tg_ctx *ctx, int impl, int how, result *r)
 {
     matrix m[10];
-    const tg_swiglu_quantize_args args = {.gate = X,
+    const tg_quantize_swiglu_args args = {.gate = X,
                                           .up = UP,
                                           .q = Q(COLUMNS),
                                           .scale = SCALE(COLUMNS),
@@ -161,7 +161,7 @@ static void gradients_apart(tg_ctx *ctx, int how, result *r)
 static void gradients_at_once(tg_ctx *ctx, int impl, int how, result *r)
 {
     matrix m[12];
-    const tg_swiglu_backward_quantize_args args = {
+    const tg_quantize_swiglu_gradient_args args = {
         .dy = DY,
         .gate = X,
         .up = UP,
@@ -183,9 +183,9 @@ static const struct {
     void (*at_once)(tg_ctx *ctx, int impl, int how, result *r);
     int kinds; /* of results */
 } forms[] = {
-    {"rms_norm_quantize", norm_apart, norm_at_once, ALONG | ACROSS_TOO | WITH_RESIDUAL},
-    {"swiglu_quantize", gate_apart, gate_at_once, ALONG | ACROSS_TOO},
-    {"swiglu_backward_quantize", gradients_apart, gradients_at_once, ALONG | ACROSS_TOO | OF_Y}};
+    {"quantize_rms_norm", norm_apart, norm_at_once, ALONG | ACROSS_TOO | WITH_RESIDUAL},
+    {"quantize_swiglu", gate_apart, gate_at_once, ALONG | ACROSS_TOO},
+    {"quantize_swiglu_gradient", gradients_apart, gradients_at_once, ALONG | ACROSS_TOO | OF_Y}};
 
 static void check(tg_ctx *ctx, int form, int impl)
 {

@@ -38,9 +38,9 @@ tg_status tg_check_quantize_block(const tg_quantize_block_args *args)
     return tg_expect_f64(op, "min_amax", args->min_amax, 0, FLT_MAX);
 }
 
-tg_status tg_check_rms_norm_quantize(const tg_rms_norm_quantize_args *args)
+tg_status tg_check_quantize_rms_norm(const tg_quantize_rms_norm_args *args)
 {
-    const char *op = "rms_norm_quantize";
+    const char *op = "quantize_rms_norm";
     TG_TRY(check_pairs(op, (const pair[]){PAIR(args, q, scale), PAIR(args, qt, scale_t)}, 2));
     if (!TG_LIKELY(!args->s == !args->residual))
         return tg_fail(TG_EINVAL, "%s: of residual and s one is NULL, expected both or none", op);
@@ -49,16 +49,16 @@ tg_status tg_check_rms_norm_quantize(const tg_rms_norm_quantize_args *args)
     return tg_expect_f64(op, "min_amax", args->min_amax, 0, FLT_MAX);
 }
 
-tg_status tg_check_swiglu_quantize(const tg_swiglu_quantize_args *args)
+tg_status tg_check_quantize_swiglu(const tg_quantize_swiglu_args *args)
 {
-    const char *op = "swiglu_quantize";
+    const char *op = "quantize_swiglu";
     TG_TRY(check_pairs(op, (const pair[]){PAIR(args, q, scale), PAIR(args, qt, scale_t)}, 2));
     return tg_expect_f64(op, "min_amax", args->min_amax, 0, FLT_MAX);
 }
 
-tg_status tg_check_swiglu_backward_quantize(const tg_swiglu_backward_quantize_args *args)
+tg_status tg_check_quantize_swiglu_gradient(const tg_quantize_swiglu_gradient_args *args)
 {
-    const char *op = "swiglu_backward_quantize";
+    const char *op = "quantize_swiglu_gradient";
     const int64_t width = tg_rows_of(args->gate).n;
     const pair pairs[] = {PAIR(args, q, scale), PAIR(args, qt, scale_t), PAIR(args, yt, scale_yt)};
     TG_TRY(check_pairs(op, pairs, 3));

@@ -1,4 +1,4 @@
-/* rms_norm_quantize, swiglu_quantize and swiglu_backward_quantize of other operators, on any device
+/* quantize_rms_norm, quantize_swiglu and quantize_swiglu_gradient of other operators, on any device
  * that has these: the norm or the gate of a piece of the rows into scratch memory, and
  * quantize_block of that while it is in the cache. So the bits are those of the two operators. On a
  * device with memory of its own all is one piece. */
@@ -86,7 +86,7 @@ static tg_status quantize(tg_ctx *ctx, const results *r, const tg_tensor *x, con
 
 /* ---- rms_norm ---- */
 
-static tg_status norm_piece(tg_ctx *ctx, const tg_rms_norm_quantize_args *a, const piece *p,
+static tg_status norm_piece(tg_ctx *ctx, const tg_quantize_rms_norm_args *a, const piece *p,
                             tg_tensor *y)
 {
     view x, residual, s, rstd;
@@ -111,7 +111,7 @@ static tg_status norm_piece(tg_ctx *ctx, const tg_rms_norm_quantize_args *a, con
                                                    .casting_mode = a->casting_mode});
 }
 
-static tg_status norm(tg_ctx *ctx, const tg_rms_norm_quantize_args *a)
+static tg_status norm(tg_ctx *ctx, const tg_quantize_rms_norm_args *a)
 {
     const tg_rows x = tg_rows_of(a->x);
     const int64_t bytes = x.n * (int64_t)tg_type_size(x.type),
@@ -139,7 +139,7 @@ static int64_t width_of(const tg_tensor *x, int64_t unit)
     return on_host(x) && unit == BLOCK ? smaller(width, NARROW * BLOCK) : width;
 }
 
-static tg_status gate_piece(tg_ctx *ctx, const tg_swiglu_quantize_args *a, const piece *p,
+static tg_status gate_piece(tg_ctx *ctx, const tg_quantize_swiglu_args *a, const piece *p,
                             char *memory)
 {
     const results to = RESULTS(a);
@@ -151,7 +151,7 @@ static tg_status gate_piece(tg_ctx *ctx, const tg_swiglu_quantize_args *a, const
     return quantize(ctx, &to, &y.t, p, 0);
 }
 
-static tg_status gate(tg_ctx *ctx, const tg_swiglu_quantize_args *a)
+static tg_status gate(tg_ctx *ctx, const tg_quantize_swiglu_args *a)
 {
     const tg_rows x = tg_rows_of(a->gate);
     const int64_t unit = unit_of(a->qt), columns = width_of(a->gate, unit);
@@ -170,7 +170,7 @@ static tg_status gate(tg_ctx *ctx, const tg_swiglu_quantize_args *a)
 }
 
 /* Both gradients and y behind each other in the scratch memory. */
-static tg_status gate_back_piece(tg_ctx *ctx, const tg_swiglu_backward_quantize_args *a,
+static tg_status gate_back_piece(tg_ctx *ctx, const tg_quantize_swiglu_gradient_args *a,
                                  const piece *p, char *memory)
 {
     const int type = tg_type_of(a->gate);
@@ -193,7 +193,7 @@ static tg_status gate_back_piece(tg_ctx *ctx, const tg_swiglu_backward_quantize_
     return a->yt ? quantize(ctx, &to_y, &result[2].t, p, 0) : TG_OK;
 }
 
-static tg_status gate_back(tg_ctx *ctx, const tg_swiglu_backward_quantize_args *a)
+static tg_status gate_back(tg_ctx *ctx, const tg_quantize_swiglu_gradient_args *a)
 {
     const tg_rows x = tg_rows_of(a->gate);
     const int64_t unit = unit_of(a->qt ? a->qt : a->yt), columns = width_of(a->gate, unit);
@@ -214,6 +214,6 @@ static tg_status gate_back(tg_ctx *ctx, const tg_swiglu_backward_quantize_args *
 TG_PARTS_CALLS(quantize_block) = {"rms_norm_forward", "fused_add_rms_norm_forward",
                                   "swiglu_forward",   "swiglu_backward",
                                   "quantize_block",   NULL};
-TG_PARTS_IMPLS(quantize_block) = {TG_PARTS_IMPL(rms_norm_quantize, norm),
-                                  TG_PARTS_IMPL(swiglu_quantize, gate),
-                                  TG_PARTS_IMPL(swiglu_backward_quantize, gate_back), TG_IMPLS_END};
+TG_PARTS_IMPLS(quantize_block) = {TG_PARTS_IMPL(quantize_rms_norm, norm),
+                                  TG_PARTS_IMPL(quantize_swiglu, gate),
+                                  TG_PARTS_IMPL(quantize_swiglu_gradient, gate_back), TG_IMPLS_END};

@@ -1,4 +1,4 @@
-/* rms_norm_quantize, swiglu_quantize, swiglu_backward_quantize, plainly: the result of norm or gate
+/* quantize_rms_norm, quantize_swiglu, quantize_swiglu_gradient, plainly: the result of norm or gate
  * in double, rounded to T in scratch memory, and quantize_block of that. */
 #include <math.h>
 
@@ -54,7 +54,7 @@ static tg_status scratch(tg_ctx *ctx, matrix *m, const tg_tensor *like, int64_t 
 /* ---- rms_norm ---- */
 
 /* s = x + residual, in s or, without a residual, x. */
-static tg_rows add(const tg_rms_norm_quantize_args *a)
+static tg_rows add(const tg_quantize_rms_norm_args *a)
 {
     const tg_rows x = tg_rows_of(a->x), residual = tg_rows_of(a->residual), s = tg_rows_of(a->s);
     if (!a->residual)
@@ -65,7 +65,7 @@ static tg_rows add(const tg_rms_norm_quantize_args *a)
     return s;
 }
 
-static void normalise_row(const tg_rms_norm_quantize_args *a, const tg_rows *s, const tg_rows *y,
+static void normalise_row(const tg_quantize_rms_norm_args *a, const tg_rows *s, const tg_rows *y,
                           int64_t i)
 {
     const tg_rows weight = tg_rows_of(a->weight);
@@ -83,7 +83,7 @@ static void normalise_row(const tg_rms_norm_quantize_args *a, const tg_rows *s, 
         tg_set(tg_data(a->rstd), tg_type_of(a->rstd), i, r);
 }
 
-static tg_status norm(tg_ctx *ctx, const tg_rms_norm_quantize_args *a)
+static tg_status norm(tg_ctx *ctx, const tg_quantize_rms_norm_args *a)
 {
     matrix y;
     TG_TRY(scratch(ctx, &y, a->x, tg_rows_of(a->x).n));
@@ -101,7 +101,7 @@ static double logistic(double x)
     return 1 / (1 + exp(-x));
 }
 
-static tg_status gate(tg_ctx *ctx, const tg_swiglu_quantize_args *a)
+static tg_status gate(tg_ctx *ctx, const tg_quantize_swiglu_args *a)
 {
     const tg_rows z = tg_rows_of(a->gate), up = tg_rows_of(a->up);
     matrix y;
@@ -115,7 +115,7 @@ static tg_status gate(tg_ctx *ctx, const tg_swiglu_quantize_args *a)
 }
 
 /* Both gradients side by side, and y. */
-static void differentiate(const tg_swiglu_backward_quantize_args *a, const tg_rows *d,
+static void differentiate(const tg_quantize_swiglu_gradient_args *a, const tg_rows *d,
                           const tg_rows *y)
 {
     const tg_rows z = tg_rows_of(a->gate), up = tg_rows_of(a->up), dy = tg_rows_of(a->dy);
@@ -129,7 +129,7 @@ static void differentiate(const tg_swiglu_backward_quantize_args *a, const tg_ro
         }
 }
 
-static tg_status gate_back(tg_ctx *ctx, const tg_swiglu_backward_quantize_args *a)
+static tg_status gate_back(tg_ctx *ctx, const tg_quantize_swiglu_gradient_args *a)
 {
     const int64_t width = tg_rows_of(a->gate).n;
     matrix d, y;
@@ -143,5 +143,5 @@ static tg_status gate_back(tg_ctx *ctx, const tg_swiglu_backward_quantize_args *
 }
 
 TG_REF_IMPLS(quantize_block_fused) = {
-    TG_REF_IMPL(rms_norm_quantize, norm), TG_REF_IMPL(swiglu_quantize, gate),
-    TG_REF_IMPL(swiglu_backward_quantize, gate_back), TG_IMPLS_END};
+    TG_REF_IMPL(quantize_rms_norm, norm), TG_REF_IMPL(quantize_swiglu, gate),
+    TG_REF_IMPL(quantize_swiglu_gradient, gate_back), TG_IMPLS_END};

@@ -20,9 +20,9 @@ static const struct {
     {"muon_update", {"", "", 0}},
     {"moe_route", {"", "", 0}}, /* places among all tokens */
     {"quantize_block", {"R", "-qt -scale_t", BATCH_ANY}},
-    {"rms_norm_quantize", {"R", "-qt -scale_t", BATCH_ANY}},
-    {"swiglu_quantize", {"R", "-qt -scale_t", BATCH_ANY}},
-    {"swiglu_backward_quantize", {"R", "-qt -scale_t -yt -scale_yt", BATCH_ANY}},
+    {"quantize_rms_norm", {"R", "-qt -scale_t", BATCH_ANY}},
+    {"quantize_swiglu", {"R", "-qt -scale_t", BATCH_ANY}},
+    {"quantize_swiglu_gradient", {"R", "-qt -scale_t -yt -scale_yt", BATCH_ANY}},
     {"gemm_block_scaled", {"M", "", BATCH_ANY}},
     {"sum_rows", {"R", "", BATCH_ANY}},
     {"group_norm", {"B", "", BATCH_ANY}},

@@ -34,7 +34,7 @@ DRAWN = {"flash_attention": {"seed"}}
 # Operators without forward and backward: the gradients of products are products.
 PRODUCTS = ("gemm", "batched_gemm")
 # Operators that have no gradient: of a whole batch or of numbers of 8 bits, and of tensors that are updated in place, (tensors, those that are updated, options).
-WHOLE = ("newton_schulz", "moe_route", "quantize_block", "rms_norm_quantize", "swiglu_quantize", "swiglu_backward_quantize",
+WHOLE = ("newton_schulz", "moe_route", "quantize_block", "quantize_rms_norm", "quantize_swiglu", "quantize_swiglu_gradient",
          "gemm_block_scaled")
 UPDATES = {
     "adamw": (("param", "grad", "m", "v", "master"), ("param", "m", "v", "master"), ("beta1", "beta2", "eps", "weight_decay", "grad_scale")),

@@ -50,7 +50,7 @@ class _FP8NormLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, residual, norm_weight, weight, eps):
         for_norm, for_weight = any(ctx.needs_input_grad[:3]), ctx.needs_input_grad[3]
-        s, rstd, q, scale, qt, scale_t = torch.ops.tigon.rms_norm_quantize(
+        s, rstd, q, scale, qt, scale_t = torch.ops.tigon.quantize_rms_norm(
             x, residual, norm_weight, eps=eps, rstd=for_norm, q=True, scale=True, qt=for_weight, scale_t=for_weight)
         of_weight, across_weight = _quantized(weight, square=True, columns=for_norm)
         ctx.save_for_backward(x if residual is None else s, norm_weight, rstd, qt, scale_t, *across_weight)
@@ -84,7 +84,7 @@ class _FP8SwiGLU(torch.autograd.Function):
         of_down, across_down = _quantized(down, square=True, columns=for_x or for_gate_up)
         z = _product(of_x, of_gate_up, x.dtype)
         gate, up = z.chunk(2, 1)
-        q, scale, *_ = torch.ops.tigon.swiglu_quantize(gate, up, q=True, scale=True)
+        q, scale, *_ = torch.ops.tigon.quantize_swiglu(gate, up, q=True, scale=True)
         ctx.save_for_backward(z, *across_x, *across_gate_up, *across_down)
         ctx.types = x.dtype, gate_up.dtype, down.dtype
         return _product((q, scale), of_down, x.dtype)
@@ -101,7 +101,7 @@ class _FP8SwiGLU(torch.autograd.Function):
         along, across = _quantized(dy, rows=inner, columns=for_down)
         gate, up = z.chunk(2, 1)
         dh = _product(along, across_down, ctx.types[0]) if inner else torch.zeros_like(gate)
-        q, scale, qt, scale_t, yt, scale_yt = torch.ops.tigon.swiglu_backward_quantize(
+        q, scale, qt, scale_t, yt, scale_yt = torch.ops.tigon.quantize_swiglu_gradient(
             dh, gate, up, q=for_x, scale=for_x, qt=for_gate_up, scale_t=for_gate_up, yt=for_down, scale_yt=for_down)
         dx = _product((q, scale), across_gate_up, ctx.types[0]) if for_x else None
         dgate_up = _product((qt, scale_t), across_x, ctx.types[1]) if for_gate_up else None

@@ -1,4 +1,4 @@
-/* swiglu_quantize.cu - E4M3 of what a gate gives, and of its gradients: a tile of 128 x 128
+/* quantize_swiglu.cu - E4M3 of what a gate gives, and of its gradients: a tile of 128 x 128
  * elements is computed in the registers that quantize_block.cuh quantises, as swiglu.cu computes
  * them. */
 #include "quantize_block.cuh"
@@ -8,7 +8,7 @@
 
 template <class T>
 __global__ void __launch_bounds__(QUANTIZE_THREADS)
-    swiglu_quantize_kernel(const quantize_block_problem p, const row_span up)
+    quantize_swiglu_kernel(const quantize_block_problem p, const row_span up)
 {
     __shared__ tile_memory m;
     const tile_place at(p, blockIdx.x);
@@ -67,7 +67,7 @@ __device__ __forceinline__ float result_of(int which, float dy, float u, float v
 
 template <class T>
 __global__ void __launch_bounds__(QUANTIZE_THREADS)
-    swiglu_backward_quantize_kernel(const gradient_problem a)
+    quantize_swiglu_gradient_kernel(const gradient_problem a)
 {
     __shared__ tile_memory m;
     const int which = a.first + (int)(blockIdx.x % a.results);
@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(QUANTIZE_THREADS)
 
 /* ---- calls ---- */
 
-CUDA_OPERATOR(swiglu_quantize, TG_TAKES_FLOATS);
-CUDA_OPERATOR(swiglu_backward_quantize, TG_TAKES_FLOATS);
+CUDA_OPERATOR(quantize_swiglu, TG_TAKES_FLOATS);
+CUDA_OPERATOR(quantize_swiglu_gradient, TG_TAKES_FLOATS);
 
 /* Launches run(call) on so many blocks, if there are any. */
 template <class F>
@@ -108,19 +108,19 @@ static tg_status on_tiles(tg_ctx *ctx, const char *op, const tg_tensor *x, int64
     return cuda_end(&call, TG_OK);
 }
 
-tg_status cuda_swiglu_quantize(tg_ctx *ctx, const tg_swiglu_quantize_args *a)
+tg_status cuda_quantize_swiglu(tg_ctx *ctx, const tg_quantize_swiglu_args *a)
 {
     const quantize_block_problem p = quantize_block_problem_of(a->gate, a);
     const int64_t tiles = tiles_of(p);
-    return on_tiles(ctx, "swiglu_quantize", a->gate, tiles, [&](const cuda_call &call) {
+    return on_tiles(ctx, "quantize_swiglu", a->gate, tiles, [&](const cuda_call &call) {
         by_layout({a->gate, a->up}, [&](auto t) {
-            swiglu_quantize_kernel<decltype(t)>
+            quantize_swiglu_kernel<decltype(t)>
                 <<<(unsigned)tiles, QUANTIZE_THREADS, 0, call.stream>>>(p, span_of(a->up));
         });
     });
 }
 
-tg_status cuda_swiglu_backward_quantize(tg_ctx *ctx, const tg_swiglu_backward_quantize_args *a)
+tg_status cuda_quantize_swiglu_gradient(tg_ctx *ctx, const tg_quantize_swiglu_gradient_args *a)
 {
     gradient_problem g = {};
     g.p = quantize_block_problem_of(a->gate, a);
@@ -130,9 +130,9 @@ tg_status cuda_swiglu_backward_quantize(tg_ctx *ctx, const tg_swiglu_backward_qu
     g.first = a->q || a->qt ? OF_GATE : OF_Y;
     g.results = (g.first == OF_GATE ? 2 : 0) + (a->yt != NULL);
     const int64_t blocks = tiles_of(g.p) * g.results;
-    return on_tiles(ctx, "swiglu_backward_quantize", a->gate, blocks, [&](const cuda_call &call) {
+    return on_tiles(ctx, "quantize_swiglu_gradient", a->gate, blocks, [&](const cuda_call &call) {
         by_layout({a->gate, a->up, a->dy}, [&](auto t) {
-            swiglu_backward_quantize_kernel<decltype(t)>
+            quantize_swiglu_gradient_kernel<decltype(t)>
                 <<<(unsigned)blocks, QUANTIZE_THREADS, 0, call.stream>>>(g);
         });
     });

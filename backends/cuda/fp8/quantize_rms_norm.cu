@@ -1,4 +1,4 @@
-/* rms_norm_quantize.cu - E4M3 of what rms_norm or fused_add_rms_norm gives. One pass over rows, as
+/* quantize_rms_norm.cu - E4M3 of what rms_norm or fused_add_rms_norm gives. One pass over rows, as
  * in rms_norm.cu, writes s, rstd and what lies in the order of the rows. The transpose, whose
  * scales belong to 128 rows, is made of s and rstd by a second kernel, in tiles. */
 #include "quantize_block.cuh"
@@ -155,7 +155,7 @@ template <class T> static void launch(const cuda_call &call, const norm_problem 
         norm_tiles_kernel<T><<<(unsigned)tiles_of(a.p), QUANTIZE_THREADS, 0, call.stream>>>(a);
 }
 
-static norm_problem problem_of(const tg_rms_norm_quantize_args *a)
+static norm_problem problem_of(const tg_quantize_rms_norm_args *a)
 {
     norm_problem n = {};
     n.p = quantize_block_problem_of(a->residual ? a->s : a->x, a);
@@ -175,7 +175,7 @@ static norm_problem problem_of(const tg_rms_norm_quantize_args *a)
 
 /* Rows of whole blocks, two at least, whose chunks are whole, so that the lanes of a block are side
  * by side in a warp. Of others the norm and quantize_block are called. */
-static bool is_served(const tg_rms_norm_quantize_args *a)
+static bool is_served(const tg_quantize_rms_norm_args *a)
 {
     const tg_tensor *const tensors[] = {a->x, a->residual, a->s, a->weight};
     const int64_t n = width_of(a->x);
@@ -184,9 +184,9 @@ static bool is_served(const tg_rms_norm_quantize_args *a)
            are_whole(tensors, 4);
 }
 
-CUDA_OPERATOR(rms_norm_quantize, TG_TAKES_FLOATS);
+CUDA_OPERATOR(quantize_rms_norm, TG_TAKES_FLOATS);
 
-tg_status cuda_rms_norm_quantize(tg_ctx *ctx, const tg_rms_norm_quantize_args *a)
+tg_status cuda_quantize_rms_norm(tg_ctx *ctx, const tg_quantize_rms_norm_args *a)
 {
     if (!is_served(a))
         return TG_EUNSUPPORTED;
@@ -197,7 +197,7 @@ tg_status cuda_rms_norm_quantize(tg_ctx *ctx, const tg_rms_norm_quantize_args *a
             return TG_ENOMEM;
     }
     cuda_call call;
-    const tg_status status = cuda_begin(&call, ctx, "rms_norm_quantize", a->x);
+    const tg_status status = cuda_begin(&call, ctx, "quantize_rms_norm", a->x);
     if (status != TG_OK)
         return status;
     by_type(a->x, [&](auto e) { launch<whole<decltype(e)>>(call, n); });
