@@ -1,7 +1,7 @@
 /* flash_attention: few queries of a sequence with the bits that they have among many, where rows do
  * not know their batch. Keys and values are read once and not packed; scores, their softmax and
  * sums of values add up in the order of tiles: along d, then by pairs of keys, tile by tile. */
-#include "flash_attention_cpu_ahead.h"
+#include "flash_attention_cpu_few.h"
 #include "simd/words.h"
 
 #if !TILES
@@ -153,20 +153,6 @@ SIMD_INLINE void sum_rows(el e, int rows, const float *p, float *total)
         total[r] = sum[r];
 }
 
-/* Probabilities of n keys from k on that are dropped become 0. */
-static void drop_row(const alike *f, int64_t h, int64_t i, int64_t k, int64_t n, float *p)
-{
-    const fa_sizes *s = f->piece->n;
-    const uint32_t head = attention_head_of(&f->piece->of.at, s->heads, h);
-    uint32_t bits = 0;
-    for (int64_t j = 0; j < n; j++) {
-        if (j == 0 || (k + j) % 32 == 0)
-            bits = tg_dropout_kept(s->dropout, head, (uint32_t)i, (uint32_t)((k + j) / 32));
-        if (!(bits >> (k + j) % 32 & 1))
-            p[j] = 0;
-    }
-}
-
 /* The words of a row's probabilities take their place. */
 static void pack_row(float *p)
 {
@@ -258,7 +244,7 @@ SIMD_INLINE void tile_of_head(el e, alike *f, int64_t g, int64_t k, int64_t begi
     for (int64_t r = 0; r < rows; r++) {
         const int64_t h = hk * (n->heads / n->key_heads) + r / of->queries;
         if (n->dropout.least)
-            drop_row(f, h, r % of->queries, k, end, f->p + r * KEYS);
+            drop_row(f->piece, h, r % of->queries, k, end, f->p + r * KEYS);
         pack_row(f->p + r * KEYS);
     }
     EACH(r, rows, VALUE_ROWS, add_values, f, f->p + r * KEYS, values, begin / 2 * 2, end,

@@ -1,7 +1,7 @@
 /* flash_attention: few queries of a sequence, as when tokens follow one by one: what counts is that
  * keys and values are read once. Rows are the queries of all heads, head by head; vectors run along
  * d. Keys come in pieces, each with sums of its own, which are added in order. */
-#include "flash_attention_cpu_ahead.h"
+#include "flash_attention_cpu_few.h"
 
 enum { KEYS = 64, /* of a block: a multiple of VL */ ROWS = 4 /* at a time, at most */ };
 
@@ -166,20 +166,6 @@ static void softmax_row(const few *f, int64_t r, float *p)
     }
 }
 
-/* Probabilities of keys from k on that are dropped become 0. */
-static void drop_row(const few *f, int64_t h, int64_t i, int64_t k, int64_t n, float *p)
-{
-    const fa_sizes *s = f->piece->n;
-    const uint32_t head = attention_head_of(&f->piece->of.at, s->heads, h);
-    uint32_t bits = 0;
-    for (int64_t j = 0; j < n; j++) {
-        if (j == 0 || (k + j) % 32 == 0)
-            bits = tg_dropout_kept(s->dropout, head, (uint32_t)i, (uint32_t)((k + j) / 32));
-        if (!(bits >> (k + j) % 32 & 1))
-            p[j] = 0;
-    }
-}
-
 /* The rows of key head hk, and n keys from k on. */
 SIMD_INLINE void few_head(el e, few *f, int64_t hk, int64_t k, int64_t n)
 {
@@ -197,7 +183,7 @@ SIMD_INLINE void few_head(el e, few *f, int64_t hk, int64_t k, int64_t n)
         change_row(f, h, i, k, n, f->p + r * KEYS);
         softmax_row(f, first + r, f->p + r * KEYS);
         if (s->dropout.least)
-            drop_row(f, h, i, k, n, f->p + r * KEYS);
+            drop_row(f->piece, h, i, k, n, f->p + r * KEYS);
     }
     EACH_ROWS(r, rows, add_values, f->p + r * KEYS, values, piece->v->row * size, s->e, n,
               f->sums + (first + r) * ep, r ? NULL : &f->v)

@@ -84,6 +84,33 @@ static tg_status quantize(tg_ctx *ctx, const results *r, const tg_tensor *x, con
                  .min_amax = r->min_amax});
 }
 
+/* ---- pieces ---- */
+
+/* What becomes of a piece; memory: for its results in T. */
+typedef tg_status run_piece(tg_ctx *ctx, const void *args, const piece *p, char *memory);
+
+/* All pieces of matrices like x, of so many columns and results. unit: rows that go together. */
+static tg_status run_pieces(tg_ctx *ctx, const void *args, const tg_tensor *x, int64_t unit,
+                            int64_t columns, int64_t results, run_piece *run)
+{
+    const tg_rows of = tg_rows_of(x);
+    const int64_t bytes = columns * (int64_t)tg_type_size(of.type) * results;
+    const int64_t rows = piece_of(ctx, x, bytes, unit);
+    char *memory = tg_workspace_beside(ctx, x, (size_t)(rows * bytes) + 1);
+    if (!memory)
+        return TG_ENOMEM;
+    for (int64_t row = 0; row < of.rows; row += rows) {
+        int64_t column = 0; /* without columns rows still have an rstd */
+        do {
+            const piece p = {row, smaller(rows, of.rows - row), column,
+                             smaller(columns, of.n - column)};
+            TG_TRY(run(ctx, args, &p, memory));
+            column += columns;
+        } while (column < of.n);
+    }
+    return TG_OK;
+}
+
 /* ---- rms_norm ---- */
 
 static tg_status norm_piece(tg_ctx *ctx, const tg_quantize_rms_norm_args *a, const piece *p,
@@ -111,23 +138,19 @@ static tg_status norm_piece(tg_ctx *ctx, const tg_quantize_rms_norm_args *a, con
                                                    .casting_mode = a->casting_mode});
 }
 
+static tg_status quantized_norm(tg_ctx *ctx, const void *args, const piece *p, char *memory)
+{
+    const tg_quantize_rms_norm_args *a = args;
+    const results to = RESULTS(a);
+    view y;
+    set_view(&y, memory, tg_type_of(a->x), p->rows, p->columns, p->columns);
+    TG_TRY(norm_piece(ctx, a, p, beside(&y, a->x)));
+    return quantize(ctx, &to, &y.t, p, 0);
+}
+
 static tg_status norm(tg_ctx *ctx, const tg_quantize_rms_norm_args *a)
 {
-    const tg_rows x = tg_rows_of(a->x);
-    const int64_t bytes = x.n * (int64_t)tg_type_size(x.type),
-                  rows = piece_of(ctx, a->x, bytes, unit_of(a->qt));
-    const results to = RESULTS(a);
-    char *memory = tg_workspace_beside(ctx, a->x, (size_t)(rows * bytes) + 1);
-    if (!memory)
-        return TG_ENOMEM;
-    for (int64_t row = 0; row < x.rows; row += rows) {
-        const piece p = {row, smaller(rows, x.rows - row), 0, x.n};
-        view y;
-        set_view(&y, memory, x.type, p.rows, x.n, x.n);
-        TG_TRY(norm_piece(ctx, a, &p, beside(&y, a->x)));
-        TG_TRY(quantize(ctx, &to, &y.t, &p, 0));
-    }
-    return TG_OK;
+    return run_pieces(ctx, a, a->x, unit_of(a->qt), tg_rows_of(a->x).n, 1, quantized_norm);
 }
 
 /* ---- swiglu: with a transpose a piece has some of the columns alone ---- */
@@ -139,9 +162,9 @@ static int64_t width_of(const tg_tensor *x, int64_t unit)
     return on_host(x) && unit == BLOCK ? smaller(width, NARROW * BLOCK) : width;
 }
 
-static tg_status gate_piece(tg_ctx *ctx, const tg_quantize_swiglu_args *a, const piece *p,
-                            char *memory)
+static tg_status gate_piece(tg_ctx *ctx, const void *args, const piece *p, char *memory)
 {
+    const tg_quantize_swiglu_args *a = args;
     const results to = RESULTS(a);
     view gate, up, y;
     set_view(&y, memory, tg_type_of(a->gate), p->rows, p->columns, p->columns);
@@ -153,26 +176,14 @@ static tg_status gate_piece(tg_ctx *ctx, const tg_quantize_swiglu_args *a, const
 
 static tg_status gate(tg_ctx *ctx, const tg_quantize_swiglu_args *a)
 {
-    const tg_rows x = tg_rows_of(a->gate);
-    const int64_t unit = unit_of(a->qt), columns = width_of(a->gate, unit);
-    const int64_t bytes = columns * (int64_t)tg_type_size(x.type);
-    const int64_t rows = piece_of(ctx, a->gate, bytes, unit);
-    char *memory = tg_workspace_beside(ctx, a->gate, (size_t)(rows * bytes) + 1);
-    if (!memory)
-        return TG_ENOMEM;
-    for (int64_t row = 0; row < x.rows; row += rows)
-        for (int64_t column = 0; column < x.n; column += columns) {
-            const piece p = {row, smaller(rows, x.rows - row), column,
-                             smaller(columns, x.n - column)};
-            TG_TRY(gate_piece(ctx, a, &p, memory));
-        }
-    return TG_OK;
+    const int64_t unit = unit_of(a->qt);
+    return run_pieces(ctx, a, a->gate, unit, width_of(a->gate, unit), 1, gate_piece);
 }
 
 /* Both gradients and y behind each other in the scratch memory. */
-static tg_status gate_back_piece(tg_ctx *ctx, const tg_quantize_swiglu_gradient_args *a,
-                                 const piece *p, char *memory)
+static tg_status gate_back_piece(tg_ctx *ctx, const void *args, const piece *p, char *memory)
 {
+    const tg_quantize_swiglu_gradient_args *a = args;
     const int type = tg_type_of(a->gate);
     const int64_t bytes = p->rows * p->columns * (int64_t)tg_type_size(type);
     const results to = RESULTS(a);
@@ -195,20 +206,8 @@ static tg_status gate_back_piece(tg_ctx *ctx, const tg_quantize_swiglu_gradient_
 
 static tg_status gate_back(tg_ctx *ctx, const tg_quantize_swiglu_gradient_args *a)
 {
-    const tg_rows x = tg_rows_of(a->gate);
-    const int64_t unit = unit_of(a->qt ? a->qt : a->yt), columns = width_of(a->gate, unit);
-    const int64_t bytes = columns * (int64_t)tg_type_size(x.type) * 3;
-    const int64_t rows = piece_of(ctx, a->gate, bytes, unit);
-    char *memory = tg_workspace_beside(ctx, a->gate, (size_t)(rows * bytes) + 1);
-    if (!memory)
-        return TG_ENOMEM;
-    for (int64_t row = 0; row < x.rows; row += rows)
-        for (int64_t column = 0; column < x.n; column += columns) {
-            const piece p = {row, smaller(rows, x.rows - row), column,
-                             smaller(columns, x.n - column)};
-            TG_TRY(gate_back_piece(ctx, a, &p, memory));
-        }
-    return TG_OK;
+    const int64_t unit = unit_of(a->qt ? a->qt : a->yt);
+    return run_pieces(ctx, a, a->gate, unit, width_of(a->gate, unit), 3, gate_back_piece);
 }
 
 TG_PARTS_CALLS(quantize_block) = {"rms_norm_forward", "fused_add_rms_norm_forward",
