@@ -52,6 +52,25 @@ static inline double tg_get(const void *data, int type, int64_t i)
 const double *tg_get_row(double *memory, const void *data, int type, int64_t first, int64_t count);
 void tg_set(void *data, int type, int64_t i, double value);
 
+/* Element j of row i. */
+static inline double tg_row_get(const tg_rows *t, int64_t i, int64_t j)
+{
+    return tg_get(t->data, t->type, i * t->stride + j);
+}
+
+static inline void tg_row_set(const tg_rows *t, int64_t i, int64_t j, double value)
+{
+    tg_set(t->data, t->type, i * t->stride + j, value);
+}
+
+/* The value after rounding to a storage type. */
+static inline double tg_rounded(int type, double value)
+{
+    double memory;
+    tg_set(&memory, type, 0, value);
+    return tg_get(&memory, type, 0);
+}
+
 /* scale times a factor in host memory, if there is one. */
 static inline double tg_times_factor(double scale, const tg_tensor *factor)
 {

@@ -3,17 +3,6 @@
 
 #include "core/services.h"
 
-/* Element j of row i, as double. */
-static double get(const tg_rows *t, int64_t i, int64_t j)
-{
-    return tg_get(t->data, t->type, i * t->stride + j);
-}
-
-static void set(const tg_rows *t, int64_t i, int64_t j, double value)
-{
-    tg_set(t->data, t->type, i * t->stride + j, value);
-}
-
 /* The rows of v: token t of block l is row l * tokens + t. */
 typedef struct depth {
     tg_rows v, query, weight;
@@ -32,7 +21,8 @@ static double product(const depth *d, int64_t row)
 {
     double sum = 0;
     for (int64_t j = 0; j < d->v.n; j++)
-        sum += get(&d->query, 0, j) * get(&d->weight, 0, j) * get(&d->v, row, j);
+        sum +=
+            tg_row_get(&d->query, 0, j) * tg_row_get(&d->weight, 0, j) * tg_row_get(&d->v, row, j);
     return sum;
 }
 
@@ -42,7 +32,7 @@ static double rstd_of(const depth *d, int64_t row, double eps)
 {
     double squares = 0;
     for (int64_t j = 0; j < d->v.n; j++)
-        squares += get(&d->v, row, j) * get(&d->v, row, j);
+        squares += tg_row_get(&d->v, row, j) * tg_row_get(&d->v, row, j);
     return 1 / sqrt(squares / (double)d->v.n + eps);
 }
 
@@ -79,8 +69,8 @@ static tg_status forward(tg_ctx *ctx, const tg_attn_res_forward_args *a)
         for (int64_t j = 0; j < y.n; j++) {
             double sum = 0;
             for (int64_t l = 0; l < d.blocks; l++)
-                sum += alpha[l] * get(&d.v, l * d.tokens + t, j);
-            set(&y, t, j, sum);
+                sum += alpha[l] * tg_row_get(&d.v, l * d.tokens + t, j);
+            tg_row_set(&y, t, j, sum);
         }
     }
     return TG_OK;
@@ -101,12 +91,12 @@ static void score_gradients(const gradients *g, int64_t t)
     for (int64_t l = 0; l < g->d.blocks; l++) {
         double da = 0;
         for (int64_t j = 0; j < g->dy.n; j++)
-            da += get(&g->dy, t, j) * get(&g->d.v, l * g->d.tokens + t, j);
+            da += tg_row_get(&g->dy, t, j) * tg_row_get(&g->d.v, l * g->d.tokens + t, j);
         g->ds[l] = da;
-        mean += get(&g->alpha, t, l) * da;
+        mean += tg_row_get(&g->alpha, t, l) * da;
     }
     for (int64_t l = 0; l < g->d.blocks; l++)
-        g->ds[l] = get(&g->alpha, t, l) * (g->ds[l] - mean);
+        g->ds[l] = tg_row_get(&g->alpha, t, l) * (g->ds[l] - mean);
 }
 
 /* dv of a token, and its share of the sum of ds rstd v. */
@@ -116,11 +106,14 @@ static void token_gradient(const gradients *g, int64_t t, double *sum)
     score_gradients(g, t);
     for (int64_t l = 0; l < d->blocks; l++) {
         const int64_t row = l * d->tokens + t;
-        const double r = get(&g->rstd, t, l), back = r * r * r * product(d, row) / (double)d->v.n;
+        const double r = tg_row_get(&g->rstd, t, l),
+                     back = r * r * r * product(d, row) / (double)d->v.n;
         for (int64_t j = 0; j < d->v.n; j++) {
-            const double v = get(&d->v, row, j);
-            const double slope = r * get(&d->query, 0, j) * get(&d->weight, 0, j) - back * v;
-            set(&g->dv, row, j, get(&g->alpha, t, l) * get(&g->dy, t, j) + g->ds[l] * slope);
+            const double v = tg_row_get(&d->v, row, j);
+            const double slope =
+                r * tg_row_get(&d->query, 0, j) * tg_row_get(&d->weight, 0, j) - back * v;
+            tg_row_set(&g->dv, row, j,
+                       tg_row_get(&g->alpha, t, l) * tg_row_get(&g->dy, t, j) + g->ds[l] * slope);
             sum[j] += g->ds[l] * r * v;
         }
     }
@@ -132,7 +125,8 @@ static void parameter_gradient(const tg_tensor *out, const tg_rows *factor, cons
 {
     const tg_rows to = tg_rows_of(out);
     for (int64_t j = 0; j < to.n; j++)
-        set(&to, 0, j, (accumulate ? get(&to, 0, j) : 0) + get(factor, 0, j) * sum[j]);
+        tg_row_set(&to, 0, j,
+                   (accumulate ? tg_row_get(&to, 0, j) : 0) + tg_row_get(factor, 0, j) * sum[j]);
 }
 
 static tg_rows of_tokens(const tg_tensor *t, int64_t tokens, int64_t blocks)

@@ -3,11 +3,6 @@
 
 enum { BLOCK = 128 };
 
-static double get(const tg_rows *t, int64_t row, int64_t column)
-{
-    return tg_get(t->data, t->type, row * t->stride + column);
-}
-
 static tg_status run(tg_ctx *ctx, const tg_gemm_block_scaled_args *args)
 {
     (void)ctx;
@@ -17,14 +12,14 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_block_scaled_args *args)
     const tg_rows addend = args->addend ? tg_rows_of(args->addend) : c;
     for (int64_t i = 0; i < c.rows; i++)
         for (int64_t j = 0; j < c.n; j++) {
-            double sum = args->addend ? get(&addend, i, j) : 0;
+            double sum = args->addend ? tg_row_get(&addend, i, j) : 0;
             for (int64_t first = 0; first < a.n; first += BLOCK) {
                 const int64_t end = first + BLOCK < a.n ? first + BLOCK : a.n;
                 double block = 0;
                 for (int64_t k = first; k < end; k++)
-                    block += get(&a, i, k) * get(&b, j, k);
-                sum += get(&scale_a, first / BLOCK, i) *
-                       get(&scale_b, first / BLOCK, j / per_scale) * block;
+                    block += tg_row_get(&a, i, k) * tg_row_get(&b, j, k);
+                sum += tg_row_get(&scale_a, first / BLOCK, i) *
+                       tg_row_get(&scale_b, first / BLOCK, j / per_scale) * block;
             }
             tg_set(c.data, c.type, i * c.stride + j, sum);
         }

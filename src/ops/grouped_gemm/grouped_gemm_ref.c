@@ -1,11 +1,6 @@
 /* grouped_gemm, plainly: the definition, group by group, in double. */
 #include "grouped/grouped.h"
 
-static double get(const tg_rows *t, int64_t row, int64_t i)
-{
-    return tg_get(t->data, t->type, row * t->stride + i);
-}
-
 static double at(const grouped_matrices *m, int64_t transposed, int64_t e, int64_t i, int64_t j)
 {
     return tg_get(m->data, m->type, grouped_at(m, transposed, e, i, j));
@@ -37,7 +32,7 @@ static tg_status forward(tg_ctx *ctx, const tg_grouped_gemm_forward_args *args)
                 if (args->bias)
                     sum = tg_get(tg_data(args->bias), tg_type_of(args->bias), e * c.n + n);
                 for (int64_t k = 0; k < a.n; k++)
-                    sum += get(&a, row_of(args->gather, args->top_k, j), k) *
+                    sum += tg_row_get(&a, row_of(args->gather, args->top_k, j), k) *
                            at(&b, args->transposed, e, n, k);
                 tg_set(c.data, c.type, j * c.stride + n, sum);
             }
@@ -55,7 +50,7 @@ static void row_gradients(const tg_grouped_gemm_backward_args *args)
             for (int64_t k = 0; k < da.n; k++) {
                 double sum = 0;
                 for (int64_t n = 0; n < dc.n; n++)
-                    sum += get(&dc, j, n) * at(&b, args->transposed, e, n, k);
+                    sum += tg_row_get(&dc, j, n) * at(&b, args->transposed, e, n, k);
                 tg_set(da.data, da.type, j * da.stride + k, sum);
             }
     set_zero(&da, offset[groups]);
@@ -75,12 +70,12 @@ static void matrix_gradients(const tg_grouped_gemm_backward_args *args, int64_t 
     for (int64_t k = 0; args->db && k < a.n; k++) {
         double sum = 0;
         for (int64_t j = offset[e]; j < offset[e + 1]; j++)
-            sum += get(&dc, j, n) * get(&a, row_of(args->gather, args->top_k, j), k);
+            sum += tg_row_get(&dc, j, n) * tg_row_get(&a, row_of(args->gather, args->top_k, j), k);
         put(db.data, db.type, grouped_at(&db, args->transposed, e, n, k), sum, args->accumulate);
     }
     double dbias = 0;
     for (int64_t j = offset[e]; j < offset[e + 1]; j++)
-        dbias += get(&dc, j, n);
+        dbias += tg_row_get(&dc, j, n);
     if (args->dbias)
         put(tg_data(args->dbias), tg_type_of(args->dbias), e * dc.n + n, dbias, args->accumulate);
 }

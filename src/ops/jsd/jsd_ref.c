@@ -2,11 +2,6 @@
 #include "rows/counts.h"
 #include "rows/divergence.h"
 
-static double get(const tg_rows *t, int64_t row, int64_t i)
-{
-    return tg_get(t->data, t->type, row * t->stride + i);
-}
-
 /* Sum of the losses of rows that count; the gradient too, if asked for. */
 static double run(double beta, row_labels labels, const tg_rows *student, const tg_rows *teacher,
                   const tg_rows *dstudent, double g)
@@ -16,7 +11,7 @@ static double run(double beta, row_labels labels, const tg_rows *student, const 
         for (int64_t i = 0; i < student->n; i++) {
             divergence e = {0, 0};
             if (!row_ignored(labels, row))
-                e = divergence_of(get(student, row, i), get(teacher, row, i), beta);
+                e = divergence_of(tg_row_get(student, row, i), tg_row_get(teacher, row, i), beta);
             sum += e.loss;
             if (dstudent->data)
                 tg_set(dstudent->data, dstudent->type, row * dstudent->stride + i, g * e.gradient);

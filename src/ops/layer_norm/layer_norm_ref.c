@@ -3,21 +3,10 @@
 
 #include "core/services.h"
 
-/* Element j of row i, as double. */
-static double get(const tg_rows *t, int64_t i, int64_t j)
-{
-    return tg_get(t->data, t->type, i * t->stride + j);
-}
-
-static void set(const tg_rows *t, int64_t i, int64_t j, double value)
-{
-    tg_set(t->data, t->type, i * t->stride + j, value);
-}
-
 /* Element j of a vector that may be missing. */
 static double get_or(const tg_rows *vector, int64_t j, double missing)
 {
-    return vector->data ? get(vector, 0, j) : missing;
+    return vector->data ? tg_row_get(vector, 0, j) : missing;
 }
 
 static void set_statistic(const tg_tensor *t, int64_t i, double value)
@@ -34,14 +23,15 @@ static tg_status forward(tg_ctx *ctx, const tg_layer_norm_forward_args *a)
     for (int64_t i = 0; i < x.rows; i++) {
         double sum = 0, squares = 0;
         for (int64_t j = 0; j < x.n; j++)
-            sum += get(&x, i, j);
+            sum += tg_row_get(&x, i, j);
         const double mean = sum / (double)x.n;
         for (int64_t j = 0; j < x.n; j++)
-            squares += (get(&x, i, j) - mean) * (get(&x, i, j) - mean);
+            squares += (tg_row_get(&x, i, j) - mean) * (tg_row_get(&x, i, j) - mean);
         const double rstd = 1 / sqrt(squares / (double)x.n + a->eps);
         for (int64_t j = 0; j < x.n; j++)
-            set(&y, i, j,
-                (get(&x, i, j) - mean) * rstd * get_or(&weight, j, 1) + get_or(&bias, j, 0));
+            tg_row_set(&y, i, j,
+                       (tg_row_get(&x, i, j) - mean) * rstd * get_or(&weight, j, 1) +
+                           get_or(&bias, j, 0));
         set_statistic(a->mean, i, mean);
         set_statistic(a->rstd, i, rstd);
     }
@@ -56,7 +46,7 @@ typedef struct gradients {
 /* (x - mean) rstd */
 static double normal(const gradients *g, int64_t i, int64_t j)
 {
-    return (get(&g->x, i, j) - tg_get(g->mean.data, g->mean.type, i)) *
+    return (tg_row_get(&g->x, i, j) - tg_get(g->mean.data, g->mean.type, i)) *
            tg_get(g->rstd.data, g->rstd.type, i);
 }
 
@@ -64,10 +54,10 @@ static double normal(const gradients *g, int64_t i, int64_t j)
 static void column_gradient(const gradients *g, const tg_rows *out, int of_weight)
 {
     for (int64_t j = 0; j < out->n; j++) {
-        double sum = g->accumulate ? get(out, 0, j) : 0;
+        double sum = g->accumulate ? tg_row_get(out, 0, j) : 0;
         for (int64_t i = 0; i < g->x.rows; i++)
-            sum += get(&g->dy, i, j) * (of_weight ? normal(g, i, j) : 1);
-        set(out, 0, j, sum);
+            sum += tg_row_get(&g->dy, i, j) * (of_weight ? normal(g, i, j) : 1);
+        tg_row_set(out, 0, j, sum);
     }
 }
 
@@ -77,14 +67,14 @@ static void row_gradient(const gradients *g, int64_t i)
     const double n = (double)g->x.n;
     double sum = 0, product = 0;
     for (int64_t j = 0; j < g->x.n; j++) {
-        const double m = get(&g->dy, i, j) * get_or(&g->weight, j, 1);
+        const double m = tg_row_get(&g->dy, i, j) * get_or(&g->weight, j, 1);
         sum += m;
         product += m * normal(g, i, j);
     }
     for (int64_t j = 0; j < g->x.n; j++) {
-        const double m = get(&g->dy, i, j) * get_or(&g->weight, j, 1);
+        const double m = tg_row_get(&g->dy, i, j) * get_or(&g->weight, j, 1);
         const double rest = m - normal(g, i, j) * product / n - sum / n;
-        set(&g->dx, i, j, rest * tg_get(g->rstd.data, g->rstd.type, i));
+        tg_row_set(&g->dx, i, j, rest * tg_get(g->rstd.data, g->rstd.type, i));
     }
 }
 

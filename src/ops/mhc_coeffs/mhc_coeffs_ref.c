@@ -3,16 +3,6 @@
 
 #include "rows/streams.h"
 
-static double get(const tg_rows *t, int64_t i, int64_t j)
-{
-    return tg_get(t->data, t->type, i * t->stride + j);
-}
-
-static void set(const tg_rows *t, int64_t i, int64_t j, double value)
-{
-    tg_set(t->data, t->type, i * t->stride + j, value);
-}
-
 /* A compact tensor as rows of n elements each. */
 static tg_rows in_rows(const tg_tensor *t, int64_t rows, int64_t n)
 {
@@ -49,7 +39,7 @@ static double alpha_of(const coeffs *c, int64_t column)
 static double x_at(const coeffs *c, int64_t t, int64_t k)
 {
     const int64_t n = c->x.rows.n;
-    return get(&c->x.rows, t * c->x.streams + k / n, k % n);
+    return tg_row_get(&c->x.rows, t * c->x.streams + k / n, k % n);
 }
 
 /* ---- the matrix of a token ---- */
@@ -112,7 +102,7 @@ static void iterate_back(const coeffs *c, double *d)
 static void logits_of(const coeffs *c, const double *mix, double *logits)
 {
     for (int64_t m = 0; m < c->columns; m++)
-        logits[m] = alpha_of(c, m) * mix[m] + get(&c->bias, 0, m);
+        logits[m] = alpha_of(c, m) * mix[m] + tg_row_get(&c->bias, 0, m);
 }
 
 /* Fills in what the two directions' arguments have by the same names. */
@@ -146,7 +136,7 @@ static double mix_token(const coeffs *c, int64_t t, double rms_eps, double *mix)
     for (int64_t m = 0; m < c->columns; m++) {
         double sum = 0;
         for (int64_t k = 0; k < width; k++)
-            sum += x_at(c, t, k) * get(&c->phi, k, m);
+            sum += x_at(c, t, k) * tg_row_get(&c->phi, k, m);
         mix[m] = sum * r;
     }
     return r;
@@ -164,16 +154,16 @@ static tg_status forward(tg_ctx *ctx, const tg_mhc_coeffs_forward_args *a)
         const double r = mix_token(&c, t, a->rms_eps, mix);
         logits_of(&c, mix, logits);
         for (int64_t s = 0; s < streams; s++) {
-            set(&pre, t, s, logistic(logits[s]) + a->pre_eps);
-            set(&post, t, s, a->post_multiplier * logistic(logits[streams + s]));
+            tg_row_set(&pre, t, s, logistic(logits[s]) + a->pre_eps);
+            tg_row_set(&post, t, s, a->post_multiplier * logistic(logits[streams + s]));
         }
         const double *matrix = iterate(&c, logits + 2 * streams);
         for (int64_t e = 0; e < streams * streams; e++)
-            set(&res, t, e, matrix[e]);
+            tg_row_set(&res, t, e, matrix[e]);
         for (int64_t m = 0; c.mix.data && m < c.columns; m++)
-            set(&c.mix, t, m, mix[m]);
+            tg_row_set(&c.mix, t, m, mix[m]);
         if (c.rstd.data)
-            set(&c.rstd, t, 0, r);
+            tg_row_set(&c.rstd, t, 0, r);
     }
     return TG_OK;
 }
@@ -195,17 +185,17 @@ static void logit_gradients(const gradients *g, int64_t t)
     double mix[MOST_STREAMS * (MOST_STREAMS + 2)], logits[MOST_STREAMS * (MOST_STREAMS + 2)];
     double *d = g->dlogits + t * c->columns;
     for (int64_t m = 0; m < c->columns; m++)
-        mix[m] = get(&c->mix, t, m);
+        mix[m] = tg_row_get(&c->mix, t, m);
     logits_of(c, mix, logits);
     for (int64_t s = 0; s < streams; s++) {
         const double pre = logits[s], post = logits[streams + s];
-        d[s] = g->dpre.data ? get(&g->dpre, t, s) * logistic(pre) * logistic(-pre) : 0;
-        d[streams + s] = g->dpost.data ? get(&g->dpost, t, s) * g->post_multiplier *
+        d[s] = g->dpre.data ? tg_row_get(&g->dpre, t, s) * logistic(pre) * logistic(-pre) : 0;
+        d[streams + s] = g->dpost.data ? tg_row_get(&g->dpost, t, s) * g->post_multiplier *
                                              logistic(post) * logistic(-post)
                                        : 0;
     }
     for (int64_t e = 0; e < streams * streams; e++)
-        d[2 * streams + e] = g->dres.data ? get(&g->dres, t, e) : 0;
+        d[2 * streams + e] = g->dres.data ? tg_row_get(&g->dres, t, e) : 0;
     if (!g->dres.data)
         return;
     iterate(c, logits + 2 * streams);
@@ -217,16 +207,16 @@ static void token_gradient(const gradients *g, int64_t t, const tg_rows *dx)
 {
     const coeffs *c = &g->c;
     const int64_t n = c->x.rows.n, width = c->x.streams * n;
-    const double r = get(&c->rstd, t, 0), *d = g->dlogits + t * c->columns;
+    const double r = tg_row_get(&c->rstd, t, 0), *d = g->dlogits + t * c->columns;
     double q = 0;
     for (int64_t m = 0; m < c->columns; m++)
-        q += alpha_of(c, m) * d[m] * get(&c->mix, t, m);
+        q += alpha_of(c, m) * d[m] * tg_row_get(&c->mix, t, m);
     for (int64_t k = 0; k < width; k++) {
         double sum = 0;
         for (int64_t m = 0; m < c->columns; m++)
-            sum += alpha_of(c, m) * d[m] * get(&c->phi, k, m);
-        set(dx, t * c->x.streams + k / n, k % n,
-            r * sum - x_at(c, t, k) * q * r * r / (double)width);
+            sum += alpha_of(c, m) * d[m] * tg_row_get(&c->phi, k, m);
+        tg_row_set(dx, t * c->x.streams + k / n, k % n,
+                   r * sum - x_at(c, t, k) * q * r * r / (double)width);
     }
 }
 
@@ -238,8 +228,8 @@ static void phi_gradient(const gradients *g, const tg_tensor *dphi, int64_t accu
         for (int64_t m = 0; m < c->columns; m++) {
             double sum = 0;
             for (int64_t t = 0; t < c->x.tokens; t++)
-                sum += x_at(c, t, k) * g->dlogits[t * c->columns + m] * get(&c->rstd, t, 0);
-            set(&to, k, m, (accumulate ? get(&to, k, m) : 0) + alpha_of(c, m) * sum);
+                sum += x_at(c, t, k) * g->dlogits[t * c->columns + m] * tg_row_get(&c->rstd, t, 0);
+            tg_row_set(&to, k, m, (accumulate ? tg_row_get(&to, k, m) : 0) + alpha_of(c, m) * sum);
         }
 }
 
@@ -254,15 +244,15 @@ static void small_gradients(const gradients *g, const tg_mhc_coeffs_backward_arg
         double sum = 0;
         for (int64_t t = 0; t < c->x.tokens; t++) {
             sum += g->dlogits[t * c->columns + m];
-            sums[part_of(c, m)] += g->dlogits[t * c->columns + m] * get(&c->mix, t, m);
+            sums[part_of(c, m)] += g->dlogits[t * c->columns + m] * tg_row_get(&c->mix, t, m);
         }
         if (dbias.data)
-            set(&dbias, 0, m, (a->accumulate ? get(&dbias, 0, m) : 0) + sum);
+            tg_row_set(&dbias, 0, m, (a->accumulate ? tg_row_get(&dbias, 0, m) : 0) + sum);
     }
     for (int part = 0; part < 3; part++) {
         const tg_rows to = in_rows(dalpha[part], 1, 1);
         if (to.data)
-            set(&to, 0, 0, (a->accumulate ? get(&to, 0, 0) : 0) + sums[part]);
+            tg_row_set(&to, 0, 0, (a->accumulate ? tg_row_get(&to, 0, 0) : 0) + sums[part]);
     }
 }
 

@@ -1,16 +1,6 @@
 /* mhc_post_res, plainly: the definition in double precision. */
 #include "rows/streams.h"
 
-static double get(const tg_rows *t, int64_t i, int64_t j)
-{
-    return tg_get(t->data, t->type, i * t->stride + j);
-}
-
-static void set(const tg_rows *t, int64_t i, int64_t j, double value)
-{
-    tg_set(t->data, t->type, i * t->stride + j, value);
-}
-
 /* Rows of h_res and of its gradient are those of the streams that leave. */
 static tg_status forward(tg_ctx *ctx, const tg_mhc_post_res_forward_args *a)
 {
@@ -21,10 +11,10 @@ static tg_status forward(tg_ctx *ctx, const tg_mhc_post_res_forward_args *a)
     for (int64_t row = 0; row < x.rows.rows; row++)
         for (int64_t j = 0; j < y.n; j++) {
             const int64_t t = row / x.streams, o = row % x.streams;
-            double sum = get(&post, t, o) * get(&f, t, j);
+            double sum = tg_row_get(&post, t, o) * tg_row_get(&f, t, j);
             for (int64_t i = 0; i < x.streams; i++)
-                sum += get(&res, row, i) * get(&x.rows, t * x.streams + i, j);
-            set(&y, row, j, sum);
+                sum += tg_row_get(&res, row, i) * tg_row_get(&x.rows, t * x.streams + i, j);
+            tg_row_set(&y, row, j, sum);
         }
     return TG_OK;
 }
@@ -41,13 +31,13 @@ static void token_gradients(const gradients *g, int64_t t)
     for (int64_t j = 0; j < g->f.n; j++) {
         double df = 0;
         for (int64_t o = 0; o < streams; o++)
-            df += get(&g->post, t, o) * get(&g->dy.rows, first + o, j);
-        set(&g->df, t, j, df);
+            df += tg_row_get(&g->post, t, o) * tg_row_get(&g->dy.rows, first + o, j);
+        tg_row_set(&g->df, t, j, df);
         for (int64_t i = 0; i < streams; i++) {
             double dx = 0;
             for (int64_t o = 0; o < streams; o++)
-                dx += get(&g->res, first + o, i) * get(&g->dy.rows, first + o, j);
-            set(&g->dx, first + i, j, dx);
+                dx += tg_row_get(&g->res, first + o, i) * tg_row_get(&g->dy.rows, first + o, j);
+            tg_row_set(&g->dx, first + i, j, dx);
         }
     }
 }
@@ -57,7 +47,7 @@ static double product(const gradients *g, int64_t row, const tg_rows *of, int64_
 {
     double sum = 0;
     for (int64_t j = 0; j < of->n; j++)
-        sum += get(&g->dy.rows, row, j) * get(of, at, j);
+        sum += tg_row_get(&g->dy.rows, row, j) * tg_row_get(of, at, j);
     return sum;
 }
 
@@ -78,9 +68,9 @@ static tg_status backward(tg_ctx *ctx, const tg_mhc_post_res_backward_args *a)
         token_gradients(&g, t);
         for (int64_t o = 0; o < streams; o++) {
             const int64_t row = t * streams + o;
-            set(&g.dpost, t, o, product(&g, row, &g.f, t));
+            tg_row_set(&g.dpost, t, o, product(&g, row, &g.f, t));
             for (int64_t i = 0; i < streams; i++)
-                set(&g.dres, row, i, product(&g, row, &g.x.rows, t * streams + i));
+                tg_row_set(&g.dres, row, i, product(&g, row, &g.x.rows, t * streams + i));
         }
     }
     return TG_OK;

@@ -1,16 +1,6 @@
 /* mhc_pre, plainly: the definition in double precision. */
 #include "rows/streams.h"
 
-static double get(const tg_rows *t, int64_t i, int64_t j)
-{
-    return tg_get(t->data, t->type, i * t->stride + j);
-}
-
-static void set(const tg_rows *t, int64_t i, int64_t j, double value)
-{
-    tg_set(t->data, t->type, i * t->stride + j, value);
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_mhc_pre_forward_args *a)
 {
     (void)ctx;
@@ -20,8 +10,8 @@ static tg_status forward(tg_ctx *ctx, const tg_mhc_pre_forward_args *a)
         for (int64_t j = 0; j < y.n; j++) {
             double sum = 0;
             for (int64_t s = 0; s < x.streams; s++)
-                sum += get(&h, t, s) * get(&x.rows, t * x.streams + s, j);
-            set(&y, t, j, sum);
+                sum += tg_row_get(&h, t, s) * tg_row_get(&x.rows, t * x.streams + s, j);
+            tg_row_set(&y, t, j, sum);
         }
     return TG_OK;
 }
@@ -37,10 +27,10 @@ static tg_status backward(tg_ctx *ctx, const tg_mhc_pre_backward_args *a)
             const int64_t row = t * x.streams + s;
             double sum = 0;
             for (int64_t j = 0; j < dy.n; j++) {
-                sum += get(&dy, t, j) * get(&x.rows, row, j);
-                set(&dx, row, j, get(&h, t, s) * get(&dy, t, j));
+                sum += tg_row_get(&dy, t, j) * tg_row_get(&x.rows, row, j);
+                tg_row_set(&dx, row, j, tg_row_get(&h, t, s) * tg_row_get(&dy, t, j));
             }
-            set(&dh, t, s, sum);
+            tg_row_set(&dh, t, s, sum);
         }
     return TG_OK;
 }

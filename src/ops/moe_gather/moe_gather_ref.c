@@ -1,16 +1,6 @@
 /* moe_gather, moe_scatter, reference: the definitions, element by element, in double. */
 #include "core/services.h"
 
-static double get(const tg_rows *t, int64_t row, int64_t j)
-{
-    return tg_get(t->data, t->type, row * t->stride + j);
-}
-
-static void set(const tg_rows *t, int64_t row, int64_t j, double value)
-{
-    tg_set(t->data, t->type, row * t->stride + j, value);
-}
-
 static double weight_of(const tg_tensor *weights, int64_t slot)
 {
     return weights ? tg_get(tg_data(weights), tg_type_of(weights), slot) : 1;
@@ -25,7 +15,8 @@ static void spread(const tg_tensor *x, const tg_tensor *slot, const tg_tensor *w
     for (int64_t row = 0; row < to.rows; row++)
         for (int64_t j = 0; j < to.n; j++) {
             const int64_t s = slots[row];
-            set(&to, row, j, s < 0 ? 0 : weight_of(weights, s) * get(&from, s / top_k, j));
+            tg_row_set(&to, row, j,
+                       s < 0 ? 0 : weight_of(weights, s) * tg_row_get(&from, s / top_k, j));
         }
 }
 
@@ -39,8 +30,8 @@ static void collect(const tg_tensor *rows, const tg_tensor *place, const tg_tens
         for (int64_t j = 0; j < to.n; j++) {
             double sum = 0;
             for (int64_t s = t * top_k; s < (t + 1) * top_k; s++)
-                sum += places[s] < 0 ? 0 : weight_of(weights, s) * get(&from, places[s], j);
-            set(&to, t, j, sum);
+                sum += places[s] < 0 ? 0 : weight_of(weights, s) * tg_row_get(&from, places[s], j);
+            tg_row_set(&to, t, j, sum);
         }
 }
 
@@ -72,7 +63,7 @@ static void weight_gradients(const tg_moe_scatter_backward_args *a)
     for (int64_t s = 0; s < dy.rows * top_k; s++) {
         double sum = 0;
         for (int64_t j = 0; places[s] >= 0 && j < dy.n; j++)
-            sum += get(&dy, s / top_k, j) * get(&rows, places[s], j);
+            sum += tg_row_get(&dy, s / top_k, j) * tg_row_get(&rows, places[s], j);
         tg_set(tg_data(a->dweights), tg_type_of(a->dweights), s, sum);
     }
 }

@@ -4,24 +4,6 @@
 
 #include "quantize_block_ref.h"
 
-static double get(const tg_rows *t, int64_t i, int64_t j)
-{
-    return tg_get(t->data, t->type, i * t->stride + j);
-}
-
-static void set(const tg_rows *t, int64_t i, int64_t j, double value)
-{
-    tg_set(t->data, t->type, i * t->stride + j, value);
-}
-
-/* The value after rounding to a storage type. */
-static double rounded(int type, double value)
-{
-    double memory;
-    tg_set(&memory, type, 0, value);
-    return tg_get(&memory, type, 0);
-}
-
 /* A matrix in scratch memory. */
 typedef struct matrix {
     tg_tensor t;
@@ -61,7 +43,7 @@ static tg_rows add(const tg_quantize_rms_norm_args *a)
         return x;
     for (int64_t i = 0; i < x.rows; i++)
         for (int64_t j = 0; j < x.n; j++)
-            set(&s, i, j, get(&x, i, j) + get(&residual, i, j));
+            tg_row_set(&s, i, j, tg_row_get(&x, i, j) + tg_row_get(&residual, i, j));
     return s;
 }
 
@@ -71,13 +53,14 @@ static void normalise_row(const tg_quantize_rms_norm_args *a, const tg_rows *s, 
     const tg_rows weight = tg_rows_of(a->weight);
     double squares = 0;
     for (int64_t j = 0; j < s->n; j++)
-        squares += get(s, i, j) * get(s, i, j);
+        squares += tg_row_get(s, i, j) * tg_row_get(s, i, j);
     const double r = 1 / sqrt(squares / (double)s->n + a->eps);
     for (int64_t j = 0; j < s->n; j++) {
-        double normal = get(s, i, j) * r;
+        double normal = tg_row_get(s, i, j) * r;
         if (a->casting_mode == 0)
-            normal = rounded(s->type, normal);
-        set(y, i, j, weight.data ? normal * (a->offset + get(&weight, 0, j)) : normal);
+            normal = tg_rounded(s->type, normal);
+        tg_row_set(y, i, j,
+                   weight.data ? normal * (a->offset + tg_row_get(&weight, 0, j)) : normal);
     }
     if (a->rstd)
         tg_set(tg_data(a->rstd), tg_type_of(a->rstd), i, r);
@@ -109,7 +92,9 @@ static tg_status gate(tg_ctx *ctx, const tg_quantize_swiglu_args *a)
     const tg_rows to = tg_rows_of(&y.t);
     for (int64_t i = 0; i < z.rows; i++)
         for (int64_t j = 0; j < z.n; j++)
-            set(&to, i, j, get(&z, i, j) * logistic(get(&z, i, j)) * get(&up, i, j));
+            tg_row_set(&to, i, j,
+                       tg_row_get(&z, i, j) * logistic(tg_row_get(&z, i, j)) *
+                           tg_row_get(&up, i, j));
     QUANTIZE(a, y, a->q, a->scale, a->qt, a->scale_t);
     return TG_OK;
 }
@@ -121,11 +106,12 @@ static void differentiate(const tg_quantize_swiglu_gradient_args *a, const tg_ro
     const tg_rows z = tg_rows_of(a->gate), up = tg_rows_of(a->up), dy = tg_rows_of(a->dy);
     for (int64_t i = 0; i < z.rows; i++)
         for (int64_t j = 0; j < z.n; j++) {
-            const double u = get(&z, i, j), v = get(&up, i, j), g = get(&dy, i, j);
+            const double u = tg_row_get(&z, i, j), v = tg_row_get(&up, i, j),
+                         g = tg_row_get(&dy, i, j);
             const double s = logistic(u), rest = logistic(-u);
-            set(d, i, j, g * v * s * (1 + u * rest));
-            set(d, i, z.n + j, g * u * s);
-            set(y, i, j, u * s * v);
+            tg_row_set(d, i, j, g * v * s * (1 + u * rest));
+            tg_row_set(d, i, z.n + j, g * u * s);
+            tg_row_set(y, i, j, u * s * v);
         }
 }
 

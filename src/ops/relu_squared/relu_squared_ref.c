@@ -7,18 +7,13 @@ static double relu(double x)
     return x < 0 ? 0 : x;
 }
 
-static double get(const tg_rows *t, int64_t row, int64_t i)
-{
-    return tg_get(t->data, t->type, row * t->stride + i);
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_relu_squared_forward_args *args)
 {
     (void)ctx;
     const tg_rows x = tg_rows_of(args->x), y = tg_rows_of(args->y);
     for (int64_t r = 0; r < x.rows; r++)
         for (int64_t i = 0; i < x.n; i++) {
-            const double a = relu(get(&x, r, i));
+            const double a = relu(tg_row_get(&x, r, i));
             tg_set(y.data, y.type, r * y.stride + i, a * a);
         }
     return TG_OK;
@@ -30,7 +25,8 @@ static tg_status backward(tg_ctx *ctx, const tg_relu_squared_backward_args *args
     const tg_rows dy = tg_rows_of(args->dy), x = tg_rows_of(args->x), dx = tg_rows_of(args->dx);
     for (int64_t r = 0; r < x.rows; r++)
         for (int64_t i = 0; i < x.n; i++)
-            tg_set(dx.data, dx.type, r * dx.stride + i, 2 * get(&dy, r, i) * relu(get(&x, r, i)));
+            tg_set(dx.data, dx.type, r * dx.stride + i,
+                   2 * tg_row_get(&dy, r, i) * relu(tg_row_get(&x, r, i)));
     return TG_OK;
 }
 

@@ -3,29 +3,10 @@
 
 #include "core/services.h"
 
-/* Element j of row i, as double. */
-static double get(const tg_rows *t, int64_t i, int64_t j)
-{
-    return tg_get(t->data, t->type, i * t->stride + j);
-}
-
-static void set(const tg_rows *t, int64_t i, int64_t j, double value)
-{
-    tg_set(t->data, t->type, i * t->stride + j, value);
-}
-
-/* The value after rounding to a storage type. */
-static double rounded(int type, double value)
-{
-    double memory;
-    tg_set(&memory, type, 0, value);
-    return tg_get(&memory, type, 0);
-}
-
 /* offset + weight, 1 without a weight */
 static double weight_of(const tg_rows *weight, double offset, int64_t j)
 {
-    return weight->data ? offset + get(weight, 0, j) : 1;
+    return weight->data ? offset + tg_row_get(weight, 0, j) : 1;
 }
 
 static double logistic(double x)
@@ -36,14 +17,14 @@ static double logistic(double x)
 /* Of scale or shift, which has a row for several of `rows`: the element that goes with row i. */
 static double shared(const tg_rows *t, int64_t rows, int64_t i, int64_t j)
 {
-    return get(t, i / (rows / t->rows), j);
+    return tg_row_get(t, i / (rows / t->rows), j);
 }
 
 /* What y is multiplied by behind the weight: silu(gate) or 1 + scale */
 static double factor(const tg_rows *gate, const tg_rows *scale, int64_t rows, int64_t i, int64_t j)
 {
     if (gate->data)
-        return get(gate, i, j) * logistic(get(gate, i, j));
+        return tg_row_get(gate, i, j) * logistic(tg_row_get(gate, i, j));
     return scale->data ? 1 + shared(scale, rows, i, j) : 1;
 }
 
@@ -60,13 +41,14 @@ static void normalise_row(const norm *f, int64_t i)
     const tg_rows *x = &f->x;
     double squares = 0;
     for (int64_t j = 0; j < x->n; j++)
-        squares += get(x, i, j) * get(x, i, j);
+        squares += tg_row_get(x, i, j) * tg_row_get(x, i, j);
     const double r = 1 / sqrt(squares / (double)x->n + f->eps);
     for (int64_t j = 0; j < x->n; j++) {
-        const double normal = f->llama ? rounded(x->type, get(x, i, j) * r) : get(x, i, j) * r;
+        const double normal =
+            f->llama ? tg_rounded(x->type, tg_row_get(x, i, j) * r) : tg_row_get(x, i, j) * r;
         const double y = normal * weight_of(&f->weight, f->offset, j) *
                          factor(&f->gate, &f->scale, x->rows, i, j);
-        set(&f->y, i, j, f->shift.data ? y + shared(&f->shift, x->rows, i, j) : y);
+        tg_row_set(&f->y, i, j, f->shift.data ? y + shared(&f->shift, x->rows, i, j) : y);
     }
     if (f->rstd.data)
         tg_set(f->rstd.data, f->rstd.type, i, r);
@@ -103,7 +85,7 @@ static tg_status fused_forward(tg_ctx *ctx, const tg_fused_add_rms_norm_forward_
                     .llama = a->casting_mode == 0};
     for (int64_t i = 0; i < x.rows; i++) {
         for (int64_t j = 0; j < x.n; j++)
-            set(&s, i, j, get(&x, i, j) + get(&residual, i, j));
+            tg_row_set(&s, i, j, tg_row_get(&x, i, j) + tg_row_get(&residual, i, j));
         normalise_row(&f, i);
     }
     return TG_OK;
@@ -120,19 +102,19 @@ typedef struct gradients {
 /* x rstd as forward used it */
 static double normal_of(const gradients *g, int64_t i, int64_t j)
 {
-    const double normal = get(&g->x, i, j) * tg_get(g->rstd.data, g->rstd.type, i);
-    return g->llama ? rounded(g->x.type, normal) : normal;
+    const double normal = tg_row_get(&g->x, i, j) * tg_get(g->rstd.data, g->rstd.type, i);
+    return g->llama ? tg_rounded(g->x.type, normal) : normal;
 }
 
 /* dweight[j] = sum over rows of dy factor x rstd */
 static void weight_gradient(const gradients *g)
 {
     for (int64_t j = 0; j < g->dweight.n; j++) {
-        double sum = g->accumulate ? get(&g->dweight, 0, j) : 0;
+        double sum = g->accumulate ? tg_row_get(&g->dweight, 0, j) : 0;
         for (int64_t i = 0; i < g->x.rows; i++)
-            sum += get(&g->dy, i, j) * factor(&g->gate, &g->scale, g->x.rows, i, j) *
+            sum += tg_row_get(&g->dy, i, j) * factor(&g->gate, &g->scale, g->x.rows, i, j) *
                    normal_of(g, i, j);
-        set(&g->dweight, 0, j, sum);
+        tg_row_set(&g->dweight, 0, j, sum);
     }
 }
 
@@ -141,10 +123,10 @@ static void gate_gradient(const gradients *g)
 {
     for (int64_t i = 0; g->dgate.data && i < g->x.rows; i++)
         for (int64_t j = 0; j < g->x.n; j++) {
-            const double z = get(&g->gate, i, j), s = logistic(z);
-            const double du = get(&g->dy, i, j) * normal_of(g, i, j);
+            const double z = tg_row_get(&g->gate, i, j), s = logistic(z);
+            const double du = tg_row_get(&g->dy, i, j) * normal_of(g, i, j);
             const double slope = s * (1 + z * (1 - s));
-            set(&g->dgate, i, j, du * weight_of(&g->weight, g->offset, j) * slope);
+            tg_row_set(&g->dgate, i, j, du * weight_of(&g->weight, g->offset, j) * slope);
         }
 }
 
@@ -156,20 +138,20 @@ static void modulation_gradients(const gradients *g)
             const int64_t rows = g->x.rows / g->scale.rows;
             double dscale = 0, dshift = 0;
             for (int64_t i = m * rows; i < (m + 1) * rows; i++) {
-                dscale += get(&g->dy, i, j) * normal_of(g, i, j);
-                dshift += get(&g->dy, i, j);
+                dscale += tg_row_get(&g->dy, i, j) * normal_of(g, i, j);
+                dshift += tg_row_get(&g->dy, i, j);
             }
             if (g->dscale.data)
-                set(&g->dscale, m, j, dscale * weight_of(&g->weight, g->offset, j));
+                tg_row_set(&g->dscale, m, j, dscale * weight_of(&g->weight, g->offset, j));
             if (g->dshift.data)
-                set(&g->dshift, m, j, dshift);
+                tg_row_set(&g->dshift, m, j, dshift);
         }
 }
 
 /* m = dy (offset + weight) factor */
 static double weighed(const gradients *g, int64_t i, int64_t j)
 {
-    return get(&g->dy, i, j) * weight_of(&g->weight, g->offset, j) *
+    return tg_row_get(&g->dy, i, j) * weight_of(&g->weight, g->offset, j) *
            factor(&g->gate, &g->scale, g->x.rows, i, j);
 }
 
@@ -179,11 +161,11 @@ static void row_gradient(const gradients *g, int64_t i)
     const double r = tg_get(g->rstd.data, g->rstd.type, i);
     double product = 0;
     for (int64_t j = 0; j < g->x.n; j++)
-        product += weighed(g, i, j) * get(&g->x, i, j);
+        product += weighed(g, i, j) * tg_row_get(&g->x, i, j);
     for (int64_t j = 0; j < g->x.n; j++) {
         const double m = weighed(g, i, j);
-        const double dx = r * (m - get(&g->x, i, j) * r * r * product / (double)g->x.n);
-        set(&g->dx, i, j, dx + (g->ds.data ? get(&g->ds, i, j) : 0));
+        const double dx = r * (m - tg_row_get(&g->x, i, j) * r * r * product / (double)g->x.n);
+        tg_row_set(&g->dx, i, j, dx + (g->ds.data ? tg_row_get(&g->ds, i, j) : 0));
     }
 }
 
