@@ -3,6 +3,7 @@
 #include "attention/flash_attention_hopper.h"
 #include "experts/fused_moe.h"
 #include "fp8/gemm_block_scaled.h"
+#include "fp8/quantize_rms_norm.h"
 #include "host/card.h"
 #include "losses/fused_linear_cross_entropy.h"
 #include "losses/fused_linear_kl_div.h"
@@ -86,6 +87,8 @@ static const tg_impl impls[] = {
             cuda_fused_linear_kl_div_backward_accepts, cuda_fused_linear_kl_div_backward),
     TG_IMPL(gemm_block_scaled, "sm90", 0, TG_TAKES_FLOATS | PROMISE,
             cuda_gemm_block_scaled_sm90_accepts, cuda_gemm_block_scaled_sm90),
+    TG_IMPL(quantize_rms_norm, "blocks", 0, TG_TAKES_FLOATS | PROMISE,
+            cuda_quantize_rms_norm_accepts, cuda_quantize_rms_norm),
     TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
     TG_IMPL(batched_gemm, "wgmma", 0, TAKES_HALF | PROMISE, cuda_batched_gemm_wgmma_accepts,
             cuda_batched_gemm_wgmma),

@@ -225,7 +225,7 @@ KEPT = "Tigon keeps the logits as PyTorch does, in f32; its dweight is f32"
 def fused_linear_cross_entropy(make: Make, BT: int, H: int, V: int, kept: bool = False) -> Problem:
     x, w, target = make.normal(BT, H), make.normal(V, H, scale=2 / H**0.5), make.labels(V, BT)
     shared = dict(x=x, weight=w, target=target, lse=make.f32(BT))
-    loss, gradient = make.f32(1), dict(dx=make.empty(BT, H), dweight=make.f32(V, H))
+    loss, gradient = make.f32(1), dict(dx=make.empty(BT, H), dweight=make.empty(V, H))
     problem = loss_problem("fused_linear_cross_entropy", lambda x, w, target: F.cross_entropy(x @ w.T, target), [x, w, target],
                            shared, shared, loss, gradient)
     return with_logits(make, problem, "fused_linear_cross_entropy", shared, ["logits"], loss, gradient) if kept else problem
@@ -241,7 +241,7 @@ def fused_linear_cross_entropy_kept(make: Make, BT: int, H: int, V: int) -> Prob
           memory_bound=False, note=LINEAR)
 def fused_linear_logp(make: Make, BT: int, H: int, V: int, kept: bool = False) -> Problem:
     x, w, target = make.normal(BT, H), make.normal(V, H, scale=2 / H**0.5), make.labels(V, BT)
-    logp, lse, dx, dweight = make.f32(BT), make.f32(BT), make.empty(BT, H), make.f32(V, H)
+    logp, lse, dx, dweight = make.f32(BT), make.f32(BT), make.empty(BT, H), make.empty(V, H)
     dlogp = make.normal(BT, dtype=torch.float32)
     shared = dict(x=x, weight=w, target=target, lse=lse) | (dict(logits=make.f32(BT, V)) if kept else {})
     return Problem(
@@ -268,7 +268,7 @@ def fused_linear_jsd(make: Make, BT: int, H: int, V: int, kept: bool = False) ->
         return divergence((x @ w.T).float().log_softmax(-1), teacher)
 
     shared = dict(x=x, weight=w, teacher_x=teacher_x, teacher_weight=teacher_w)
-    loss, gradient = make.f32(1), dict(dx=make.empty(BT, H), dweight=make.f32(V, H))
+    loss, gradient = make.f32(1), dict(dx=make.empty(BT, H), dweight=make.empty(V, H))
     problem = loss_problem("fused_linear_jsd", function, [x, w, teacher_x, teacher_w], shared, shared, loss, gradient)
     logits = ["logits", "teacher_logits"]
     return with_logits(make, problem, "fused_linear_jsd", shared, logits, loss, gradient) if kept else problem
@@ -286,7 +286,7 @@ def fused_linear_jsd_kept(make: Make, BT: int, H: int, V: int) -> Problem:
 def fused_linear_kl_div(make: Make, BT: int, H: int, V: int, kept: bool = False) -> Problem:
     x, w, target = make.normal(BT, H), make.normal(V, H, scale=2 / H**0.5), probabilities(make, BT, V)
     shared = dict(x=x, weight=w, target=target)
-    loss, gradient = make.f32(1), dict(dx=make.empty(BT, H), dweight=make.f32(V, H))
+    loss, gradient = make.f32(1), dict(dx=make.empty(BT, H), dweight=make.empty(V, H))
     problem = loss_problem("fused_linear_kl_div", lambda x, w, target: divergence_from(target, x @ w.T), [x, w, target], shared, shared,
                            loss, gradient, reduction=3)
     return with_logits(make, problem, "fused_linear_kl_div", shared, ["logits"], loss, gradient, reduction=3) if kept else problem

@@ -2,6 +2,7 @@
  * in rms_norm.cu, writes s, rstd and what lies in the order of the rows. The transpose, whose
  * scales belong to 128 rows, is made of s and rstd by a second kernel, in tiles. */
 #include "quantize_block.cuh"
+#include "quantize_rms_norm.h"
 #include "rows/rows.cuh"
 
 struct norm_problem {
@@ -175,7 +176,7 @@ static norm_problem problem_of(const tg_quantize_rms_norm_args *a)
 
 /* Rows of whole blocks, two at least, whose chunks are whole, so that the lanes of a block are side
  * by side in a warp. Of others the norm and quantize_block are called. */
-static bool is_served(const tg_quantize_rms_norm_args *a)
+int cuda_quantize_rms_norm_accepts(const tg_quantize_rms_norm_args *a)
 {
     const tg_tensor *const tensors[] = {a->x, a->residual, a->s, a->weight};
     const int64_t n = width_of(a->x);
@@ -184,12 +185,8 @@ static bool is_served(const tg_quantize_rms_norm_args *a)
            are_whole(tensors, 4);
 }
 
-CUDA_OPERATOR(quantize_rms_norm, TG_TAKES_FLOATS);
-
 tg_status cuda_quantize_rms_norm(tg_ctx *ctx, const tg_quantize_rms_norm_args *a)
 {
-    if (!is_served(a))
-        return TG_EUNSUPPORTED;
     norm_problem n = problem_of(a);
     if (n.p.turned.q && !n.rstd) {
         n.rstd = (float *)cuda_host->device_workspace(ctx, (size_t)n.rows * sizeof(float));
