@@ -56,8 +56,8 @@ static bool launch_product(const cuda_call &call, const tg_gemm_block_scaled_arg
         (sizeof(C) == 2 && !cuda_tensor_map(&p.c, tg_type_of(args->c), p.to.data, p.of_a.lines,
                                             p.of_b.lines, p.to.stride, PIECE_M)))
         return false;
-    return p.of_b.shift ? launch_shape<scaled_shape<2, 2, 1, 4, 0>, C>(call, p, args)
-                        : launch_shape<scaled_shape<2, 2, 1, 3, 1>, C>(call, p, args);
+    return p.of_b.shift ? launch_shape<scaled_shape<2, 1, 2, 1, 3, 2, 0>, C>(call, p, args)
+                        : launch_shape<scaled_shape<2, 1, 2, 1, 3, 2, 1>, C>(call, p, args);
 }
 
 tg_status cuda_gemm_block_scaled_sm90(tg_ctx *ctx, const tg_gemm_block_scaled_args *args)

@@ -11,52 +11,12 @@
 
 #if HAS_WGMMA
 
-/* Scales of a step along k: of the thread's rows, two of each piece, and of the tile's pieces of
- * columns, where columns have no scales of their own. */
-template <class SHAPE> struct step_scales {
-    float row[SHAPE::DOWN][2], column[SHAPE::ACROSS];
-};
-
-/* They are asked for two steps before they are needed. */
-template <class SHAPE> struct scale_stream {
-    const float *row[SHAPE::DOWN][2], *column[SHAPE::ACROSS];
-    int left; /* steps that have not been asked for */
-    step_scales<SHAPE> next, after;
-
-    __device__ __forceinline__ void begin(const block_scaled_product &p, int first, int at)
-    {
-        const int last = (int)p.of_a.lines - 1, last_block = ((int)p.of_b.lines - 1) / PIECE_N;
-#pragma unroll
-        for (int i = 0; i < SHAPE::DOWN; i++)
-#pragma unroll
-            for (int h = 0; h < 2; h++)
-                row[i][h] = p.of_a.scale + min(first + i * PIECE_M + 8 * h, last);
-#pragma unroll
-        for (int i = 0; i < SHAPE::ACROSS; i++)
-            column[i] = p.of_b.scale + min(at / PIECE_N + i, last_block);
-        left = p.steps;
-        fetch(p);
-        next = after;
-        fetch(p);
-    }
-
-    __device__ __forceinline__ void fetch(const block_scaled_product &p)
-    {
-        const bool more = --left > 0; /* behind the last step the last one is read again */
-#pragma unroll
-        for (int i = 0; i < SHAPE::DOWN; i++)
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                after.row[i][h] = __ldg(row[i][h]);
-                row[i][h] += more ? p.of_a.scale_stride : 0;
-            }
-#pragma unroll
-        for (int i = 0; i < (SHAPE::COLUMNS ? 0 : SHAPE::ACROSS); i++) {
-            after.column[i] = __ldg(column[i]);
-            column[i] += more ? p.of_b.scale_stride : 0;
-        }
-    }
-};
+/* The thread's rows of a piece, above and below, in a stage's scales. */
+__device__ __forceinline__ float2 row_pair(uint32_t scales)
+{
+    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % GROUP / 32 * 16 + lane / 4;
+    return make_float2(read_number(scales + 4 * row), read_number(scales + 4 * (row + 8)));
+}
 
 /* sum += d times the scales of its rows, above and below, and of its columns. */
 __device__ __forceinline__ void add_scaled(float (&sum)[SUMS], const float (&d)[SUMS], float above,
@@ -93,49 +53,101 @@ __device__ __forceinline__ void multiply_piece(float (&d)[SUMS], uint32_t a, uin
     end_products();
 }
 
-/* sum = this group's part of a tile. */
+/* Piece i of a stage on its way to d. */
 template <class SHAPE>
-__device__ __forceinline__ void
-multiply_tile(float (&sum)[SHAPE::PIECES][SUMS], const block_scaled_product &p,
-              const scaled_memory<SHAPE> &m, int group, int row, int column, scaled_ring<SHAPE> &r)
+__device__ __forceinline__ void begin_piece(float (&d)[SUMS], const scaled_memory<SHAPE> &m,
+                                            int group, int i, int stage)
 {
-    const int lane = (int)threadIdx.x % 32;
-    scale_stream<SHAPE> scales;
-    scales.begin(p, row + (int)threadIdx.x % GROUP / 32 * 16 + lane / 4, column);
+    const int down = i % SHAPE::DOWN, across = i / SHAPE::DOWN;
+    multiply_piece(d, m.a(stage) + (group * SHAPE::DOWN + down) * PIECE_M * SCALED_K,
+                   m.b(stage) + across * PIECE_N * SCALED_K);
+}
+
+/* Waits for it, where OPEN others may be on their way, and adds it to sum. */
+template <class SHAPE, int OPEN>
+__device__ __forceinline__ void end_piece(float (&sum)[SUMS], float (&d)[SUMS],
+                                          const scaled_memory<SHAPE> &m, int group, int i,
+                                          int stage)
+{
+    const int down = i % SHAPE::DOWN, across = i / SHAPE::DOWN, lane = (int)threadIdx.x % 32;
+    const bool last = i == SHAPE::PIECES - 1;
+    float2 rows = row_pair(m.row_scales(stage) + (group * SHAPE::DOWN + down) * PIECE_M * 4);
+    const uint32_t columns = m.column_scales(stage);
+    if (!SHAPE::COLUMNS) {
+        const float column = read_number(columns + across * 4);
+        rows.x *= column;
+        rows.y *= column;
+    }
+    wait_for_products<OPEN>();
 #pragma unroll
-    for (int i = 0; i < SHAPE::PIECES; i++)
-#pragma unroll
-        for (int j = 0; j < SUMS; j++)
-            sum[i][j] = 0;
-    for (int k = 0; k < p.steps; k++) {
-        const step_scales<SHAPE> now = scales.next;
-        scales.next = scales.after;
+    for (int j = 0; j < SUMS; j++)
+        asm volatile("" : "+f"(d[j])::"memory"); /* not read earlier */
+    if (last && !SHAPE::COLUMNS)
+        release(m, stage);
+    if (SHAPE::COLUMNS)
+        add_scaled(sum, d, rows.x, rows.y, columns + (across * PIECE_N + lane % 4 * 2) * 4);
+    else
+        add_scaled(sum, d, rows.x, rows.y);
+    if (last && SHAPE::COLUMNS)
+        release(m, stage);
+}
+
+/* sum = this group's part of a tile: piece after piece. */
+template <class SHAPE>
+__device__ __forceinline__ void multiply_in_turn(float (&sum)[SHAPE::PIECES][SUMS],
+                                                 const scaled_memory<SHAPE> &m, int group,
+                                                 int steps, scaled_ring<SHAPE> &r)
+{
+    for (int k = 0; k < steps; k++) {
         wait_barrier(m.full + 8 * r.stage, r.phase);
 #pragma unroll
         for (int i = 0; i < SHAPE::PIECES; i++) {
-            const int down = i % SHAPE::DOWN, across = i / SHAPE::DOWN;
             float d[SUMS];
-            multiply_piece(d, m.a(r.stage) + (group * SHAPE::DOWN + down) * PIECE_M * SCALED_K,
-                           m.b(r.stage) + across * PIECE_N * SCALED_K);
-            if (i == 0)
-                scales.fetch(p);
-            wait_for_products<0>();
-#pragma unroll
-            for (int j = 0; j < SUMS; j++)
-                asm volatile("" : "+f"(d[j])::"memory"); /* not read earlier */
-            const bool done = i == SHAPE::PIECES - 1;
-            if (done && !SHAPE::COLUMNS)
-                release(m, r.stage);
-            const float above = now.row[down][0], below = now.row[down][1];
-            if (SHAPE::COLUMNS)
-                add_scaled(sum[i], d, above, below,
-                           m.scales(r.stage) + (across * PIECE_N + lane % 4 * 2) * 4);
-            else
-                add_scaled(sum[i], d, above * now.column[across], below * now.column[across]);
-            if (done && SHAPE::COLUMNS)
-                release(m, r.stage);
+            if (SHAPE::ORDERED)
+                named_barrier(ORDER + group, 2 * GROUP);
+            begin_piece(d, m, group, i, r.stage);
+            if (SHAPE::ORDERED)
+                named_arrival(ORDER + (group + 1) % SHAPE::GROUPS, 2 * GROUP);
+            end_piece<SHAPE, 0>(sum[i], d, m, group, i, r.stage);
         }
         r.step();
+    }
+}
+
+/* The same of one piece, with two sets of sums: while one is added to the tile's the tensor cores
+ * have the other one's products to do. */
+template <class SHAPE>
+__device__ __forceinline__ void multiply_ahead(float (&sum)[SUMS], const scaled_memory<SHAPE> &m,
+                                               int group, int steps, scaled_ring<SHAPE> &r)
+{
+    float even[SUMS], odd[SUMS];
+    int before = 0;
+    const auto begin = [&](float(&d)[SUMS]) {
+        wait_barrier(m.full + 8 * r.stage, r.phase);
+        begin_piece(d, m, group, 0, r.stage);
+    };
+    const auto next = [&] {
+        before = r.stage;
+        r.step();
+    };
+    begin(even);
+    next();
+    int k = 1;
+    for (; k + 1 < steps; k += 2) {
+        begin(odd);
+        end_piece<SHAPE, 1>(sum, even, m, group, 0, before);
+        next();
+        begin(even);
+        end_piece<SHAPE, 1>(sum, odd, m, group, 0, before);
+        next();
+    }
+    if (k < steps) {
+        begin(odd);
+        end_piece<SHAPE, 1>(sum, even, m, group, 0, before);
+        next();
+        end_piece<SHAPE, 0>(sum, odd, m, group, 0, before);
+    } else {
+        end_piece<SHAPE, 0>(sum, even, m, group, 0, before);
     }
 }
 
@@ -192,7 +204,7 @@ __device__ __forceinline__ void write_numbers(const block_scaled_product &p, int
 
 /* 16 bits by way of shared memory, 64 columns of 64 rows side by side, swizzled as copies do
  * that. */
-template <class C>
+template <class C, int OUTS>
 __device__ __forceinline__ void write_halves(const block_scaled_product &p, int group, int row,
                                              int column, const float (&sum)[SUMS], uint32_t staged)
 {
@@ -200,7 +212,7 @@ __device__ __forceinline__ void write_halves(const block_scaled_product &p, int 
     const bool first = threadIdx.x % GROUP == 0;
     const uint32_t own = staged + line * 128 + (lane / 16 ^ line % 8) * 16;
     if (first)
-        wait_for_stores_to_read();
+        wait_for_older_stores<OUTS - 1>();
     named_barrier(OWN_BARRIER + group, GROUP);
 #pragma unroll
     for (int j = 0; j < PIECE_N; j += 16) {
@@ -226,10 +238,20 @@ __device__ __forceinline__ void make_tiles(const block_scaled_product &p,
     const int group = __shfl_sync(~0u, (int)threadIdx.x / GROUP - 1, 0),
               lane = (int)threadIdx.x % 32;
     scaled_ring<SHAPE> r = {0, 0};
+    if (SHAPE::ORDERED && group == SHAPE::GROUPS - 1)
+        named_arrival(ORDER, 2 * GROUP);
     for_tiles<SHAPE>(p, [&](scaled_place place) {
         float sum[SHAPE::PIECES][SUMS];
         const int row = place.row + group * SHAPE::DOWN * PIECE_M;
-        multiply_tile(sum, p, m, group, row, place.column, r);
+#pragma unroll
+        for (int i = 0; i < SHAPE::PIECES; i++)
+#pragma unroll
+            for (int j = 0; j < SUMS; j++)
+                sum[i][j] = 0;
+        if constexpr (SHAPE::SETS == 2)
+            multiply_ahead(sum[0], m, group, p.steps, r);
+        else
+            multiply_in_turn(sum, m, group, p.steps, r);
 #pragma unroll
         for (int i = 0; i < SHAPE::PIECES; i++) {
             const int first = row + i % SHAPE::DOWN * PIECE_M;
@@ -240,7 +262,8 @@ __device__ __forceinline__ void make_tiles(const block_scaled_product &p,
             if constexpr (sizeof(C) == 4)
                 write_numbers(p, own, column + lane % 4 * 2, sum[i]);
             else
-                write_halves<C>(p, group, first, column, sum[i], m.results(group));
+                write_halves<C, SHAPE::OUTS>(p, group, first, column, sum[i],
+                                             m.results(group, i % SHAPE::OUTS));
         }
     });
     if (sizeof(C) == 2 && threadIdx.x % GROUP == 0)

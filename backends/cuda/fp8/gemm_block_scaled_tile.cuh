@@ -1,10 +1,11 @@
 /* gemm_block_scaled_tile.cuh - tiles of a product of E4M3 on GPUs of compute capability 9.0: how
  * they come to shared memory.
  *
- * A block makes tiles of SHAPE::M x SHAPE::N, one after the other: of its groups of four warps one
- * thread of the first has 128 elements along k of both operands copied to shared memory, STAGES
- * ahead; each other group multiplies its part of the rows. Two blocks, a cluster, work on tiles
- * beside each other, and each copies half of the operand that both need, for both. */
+ * A block makes tiles of SHAPE::M x SHAPE::N, one after the other. Of its groups of four warps the
+ * first has what comes next copied to shared memory, STAGES ahead: one thread 128 elements along k of
+ * both operands, one warp the scales that belong to them. Each other group multiplies its part of
+ * the rows. Two blocks, a cluster, work on tiles beside each other, and each copies half of the
+ * operand that both need, for both. */
 #ifndef CUDA_GEMM_BLOCK_SCALED_TILE_CUH
 #define CUDA_GEMM_BLOCK_SCALED_TILE_CUH
 
@@ -18,16 +19,19 @@ enum {
     GROUP = 128,                    /* threads that multiply together */
     CLUSTER = 2,
     PIECE_BYTES = PIECE_M * PIECE_N * 2, /* of 16-bit results on their way out */
-    LOADER = 1,                          /* the warp that loads scales of columns */
-    OWN_BARRIER = 1,                     /* names of barriers: of each group, */
-    IN_TURN = 8                          /* of each group's turn */
+    LOADER = 1,                          /* the warp that has scales copied */
+    OWN_BARRIER = 1,                     /* names of barriers: of each group */
+    ORDER = 8
 };
 
-/* GROUPS groups, each with DOWN pieces below each other and ACROSS beside each other. COLUMNS: each
+/* GROUPS groups, each with DOWN pieces below each other and ACROSS beside each other, the sums of
+ * SETS pieces in registers beside the tile's, and room for OUTS pieces of results. COLUMNS: each
  * column has a scale. */
-template <int GROUPS_, int DOWN_, int ACROSS_, int STAGES_, int COLUMNS_> struct scaled_shape {
-    static constexpr int GROUPS = GROUPS_, DOWN = DOWN_, ACROSS = ACROSS_, STAGES = STAGES_,
-                         COLUMNS = COLUMNS_;
+template <int GROUPS_, int DOWN_, int ACROSS_, int SETS_, int STAGES_, int OUTS_, int COLUMNS_,
+          int ORDERED_ = 0>
+struct scaled_shape {
+    static constexpr int GROUPS = GROUPS_, DOWN = DOWN_, ACROSS = ACROSS_, SETS = SETS_,
+                         STAGES = STAGES_, OUTS = OUTS_, COLUMNS = COLUMNS_, ORDERED = ORDERED_;
     static constexpr int M = GROUPS * DOWN * PIECE_M, N = ACROSS * PIECE_N;
     static constexpr int PIECES = DOWN * ACROSS, THREADS = GROUP * (1 + GROUPS);
     static constexpr int A_BYTES = M * SCALED_K, STAGE = (M + N) * SCALED_K;
@@ -35,8 +39,9 @@ template <int GROUPS_, int DOWN_, int ACROSS_, int STAGES_, int COLUMNS_> struct
     static constexpr bool SHARES_A = M > N;
     static constexpr int M_BLOCKS = SHARES_A ? 1 : CLUSTER, N_BLOCKS = SHARES_A ? CLUSTER : 1;
     static constexpr int A_LINES = M / N_BLOCKS, B_LINES = N / M_BLOCKS; /* of a copy */
-    static constexpr int SCALES = COLUMNS ? STAGES * N * 4 : 0;
-    static constexpr int SHARED = STAGES * STAGE + GROUPS * PIECE_BYTES + SCALES + 1024;
+    static constexpr int B_SCALES = COLUMNS ? N : ACROSS, SCALES = M + (B_SCALES + 3) / 4 * 4;
+    static constexpr int SHARED =
+        STAGES * (STAGE + SCALES * 4) + GROUPS * OUTS * PIECE_BYTES + 1024;
 };
 
 /* c = a b + addend. Tiles are counted in clusters'. */
@@ -95,14 +100,19 @@ template <class SHAPE> struct scaled_memory {
     {
         return a(stage) + SHAPE::A_BYTES;
     }
-    __device__ __forceinline__ uint32_t results(int group) const
+    __device__ __forceinline__ uint32_t results(int group, int out) const
     {
-        return tiles + SHAPE::STAGES * SHAPE::STAGE + group * PIECE_BYTES;
+        return tiles + SHAPE::STAGES * SHAPE::STAGE + (group * SHAPE::OUTS + out) * PIECE_BYTES;
     }
-    /* Of the columns of a stage. */
-    __device__ __forceinline__ uint32_t scales(int stage) const
+    /* Of a stage's rows. */
+    __device__ __forceinline__ uint32_t row_scales(int stage) const
     {
-        return results(SHAPE::GROUPS) + stage * SHAPE::N * 4;
+        return results(SHAPE::GROUPS, 0) + stage * SHAPE::SCALES * 4;
+    }
+    /* Of its columns, or its pieces of columns. */
+    __device__ __forceinline__ uint32_t column_scales(int stage) const
+    {
+        return row_scales(stage) + SHAPE::M * 4;
     }
 };
 
@@ -143,38 +153,57 @@ __device__ __forceinline__ void load_number(uint32_t to, const float *from)
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
-/* What a warp does, where each column has a scale: they come to shared memory too. */
+__device__ __forceinline__ float read_number(uint32_t from)
+{
+    float a;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(a) : "r"(from) : "memory");
+    return a;
+}
+
+/* Until all but the last OPEN stores that this thread has ended have read their shared memory. */
+template <int OPEN> __device__ __forceinline__ void wait_for_older_stores()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(OPEN) : "memory");
+}
+
+/* What a warp does: the scales of each stage. */
 template <class SHAPE>
 __device__ __forceinline__ void copy_scales(const block_scaled_product &p,
                                             const scaled_memory<SHAPE> &m)
 {
-    const int lane = (int)threadIdx.x % 32, last = (int)p.of_b.lines - 1;
+    const int lane = (int)threadIdx.x % 32, last_row = (int)p.of_a.lines - 1;
+    const int last = (int)(p.of_b.lines - 1) >> (SHAPE::COLUMNS ? 0 : 7);
     scaled_ring<SHAPE> r = {0, 0};
     for_tiles<SHAPE>(p, [&](scaled_place place) {
-        const float *from = p.of_b.scale;
-        for (int k = 0; k < p.steps; k++, from += p.of_b.scale_stride) {
+        const float *of_a = p.of_a.scale, *of_b = p.of_b.scale;
+        const int column = SHAPE::COLUMNS ? place.column : place.column / PIECE_N;
+        for (int k = 0; k < p.steps; k++) {
             wait_barrier(m.empty + 8 * r.stage, r.phase ^ 1);
 #pragma unroll
-            for (int i = lane; i < SHAPE::N; i += 32)
-                load_number(m.scales(r.stage) + 4 * i, from + min(place.column + i, last));
+            for (int i = 0; i < SHAPE::M; i += 32)
+                load_number(m.row_scales(r.stage) + 4 * (i + lane),
+                            of_a + min(place.row + i + lane, last_row));
+#pragma unroll
+            for (int i = 0; i < SHAPE::B_SCALES; i += 32)
+                if (SHAPE::COLUMNS || lane < SHAPE::B_SCALES)
+                    load_number(m.column_scales(r.stage) + 4 * (i + lane),
+                                of_b + min(column + i + lane, last));
             arrive_when_loaded(m.full + 8 * r.stage);
+            of_a += p.of_a.scale_stride;
+            of_b += p.of_b.scale_stride;
             r.step();
         }
     });
 }
 
-/* This group is done with a stage, which both blocks write to. Where scales are read from it each
- * warp says so, since its lanes read by themselves. */
+/* This warp is done with a stage, which both blocks write to. */
 template <class SHAPE>
 __device__ __forceinline__ void release(const scaled_memory<SHAPE> &m, int stage)
 {
-    int thread = (int)threadIdx.x % GROUP;
-    if (SHAPE::COLUMNS) {
-        __syncwarp();
-        thread %= 32;
-    }
-    if (thread < CLUSTER)
-        arrive_at(m.empty + 8 * stage, thread);
+    const int lane = (int)threadIdx.x % 32;
+    __syncwarp();
+    if (lane < CLUSTER)
+        arrive_at(m.empty + 8 * stage, lane);
 }
 
 /* What a block does. make(memory): the groups that multiply. */
@@ -187,8 +216,8 @@ __device__ __forceinline__ void run_scaled(const block_scaled_product &p, const 
                                     (shared_address(memory) + 1023) & ~1023u};
     if (threadIdx.x == 0) {
         for (int i = 0; i < SHAPE::STAGES; i++) {
-            init_barrier(m.full + 8 * i, SHAPE::COLUMNS ? 1 + 32 : 1);
-            init_barrier(m.empty + 8 * i, CLUSTER * SHAPE::GROUPS * (SHAPE::COLUMNS ? 4 : 1));
+            init_barrier(m.full + 8 * i, 1 + 32); /* the copies' thread, the scales' warp */
+            init_barrier(m.empty + 8 * i, CLUSTER * SHAPE::GROUPS * GROUP / 32);
         }
         fence_barriers();
     }
@@ -197,7 +226,7 @@ __device__ __forceinline__ void run_scaled(const block_scaled_product &p, const 
         fewer_registers<SHAPE::GROUPS == 2 ? 40 : 32>();
         if (threadIdx.x == 0)
             copy_operands<SHAPE>(p, m);
-        else if (SHAPE::COLUMNS && threadIdx.x / 32 == LOADER)
+        else if (threadIdx.x / 32 == LOADER)
             copy_scales<SHAPE>(p, m);
     } else {
         more_registers<SHAPE::GROUPS == 2 ? 232 : 160>();
