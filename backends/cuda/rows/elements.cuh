@@ -82,7 +82,7 @@ static inline bool are_whole(const tg_tensor *const *tensors, int count)
     for (int i = 0; i < count; i++) {
         const tg_tensor *t = tensors[i];
         if (t && ((uintptr_t)data_of(t) % 16 || width_of(t) % chunk ||
-                  (rows_of(t) > 1 && span_of(t).stride % 16)))
+                  (t->ndim > 1 && span_of(t).stride % 16)))
             return false;
     }
     return true;
