@@ -40,12 +40,12 @@ template <class T> static void launch_sparsemax_rows(const cuda_call &call, row_
     if (s.held && room_for(call, s, bytes_of_chunks(s, LANE_CHUNKS + 1),
                            &known[(s.threads > 128) + (s.threads > 256)], held) > 0) {
         const size_t shared = bytes_of_chunks(s, (int)ceil_div(chunks, s.lanes) + 1);
-        a.lanes = s.lanes;
+        a.lanes = lanes_of(call, s.lanes);
         launch_rows(call, s, s.blocks, shared, held, a);
         return;
     }
     s = shape_rows(a.rows, chunks, HELD, MOST_LANES);
-    a.lanes = s.lanes;
+    a.lanes = lanes_of(call, s.lanes);
     launch_rows(call, s, s.blocks, bytes_of_chunks(s, 1), walked, a);
 }
 

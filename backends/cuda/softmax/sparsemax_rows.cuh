@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(MOST_LANES) sparsemax_kernel(const row_args a)
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const T *const x = a.x.row<T>(r);
         row_part<T, HELD_ROWS> part = {
-            x, a.n, t.lane, t.lanes, shift_of(x), chunks + blockDim.x + threadIdx.x, {}, -1};
+            x, a.n, t.lane, t.lanes, shift_of(t, x), chunks + blockDim.x + threadIdx.x, {}, -1};
         part.take();
         float bounds[2] = {part.largest(), -CUDART_INF_F};
         if (t.lanes >= 32)
