@@ -165,6 +165,15 @@ static void add_parts(const catalogue *cat, batch *b, const pb_options *options)
             add_part(cat, b, options, parts[i].first * u, parts[i].rows * u);
 }
 
+/* What is computed of no columns may be left as it was. */
+static int is_empty(const problem *p)
+{
+    int empty = 0;
+    for (int i = 0; i < p->op->ntensors; i++)
+        empty |= p->tensor[i].present && tg_numel(&p->tensor[i].view) == 0;
+    return empty;
+}
+
 batch *batch_create(const catalogue *cat, const pb_op *op, const batch_axis *axis, const pb_case *c,
                     const pb_options *options, char *error)
 {
@@ -178,7 +187,8 @@ batch *batch_create(const catalogue *cat, const pb_op *op, const batch_axis *axi
     b->rows = (int64_t)pb_case_value(&b->c, axis->size);
     b->unit = batch_unit(op, axis, &b->c);
     b->whole = has_rows ? problem_create(cat, op, &b->c, options, error) : NULL;
-    if (b->whole && check_takes(b->whole) && !find_rows(cat, b, options->type, error)) {
+    if (b->whole && !is_empty(b->whole) && check_takes(b->whole) &&
+        !find_rows(cat, b, options->type, error)) {
         add_parts(cat, b, options);
         return b;
     }
