@@ -7,39 +7,42 @@
 #include "mhc_coeffs_products.cuh"
 #include "rows/fragments.cuh"
 
-/* A warp has TOKENS tokens, in fragments of 16, and takes STEP columns of x at a time, in halves of
- * HALF; of phi it takes 8 columns a tile. */
+/* A warp has TOKENS tokens, in fragments of 16, and takes STEP columns of x at a time, in parts
+ * of PART; of phi it takes 8 columns a tile. 256 bytes of each token at a time are faster
+ * than 128 in twice as many stages (docs/cuda.md). */
 enum {
     TOKENS = 32,
     WARPS = 4,
-    HALF = 32,
-    STEP = 2 * HALF,
+    PART = 32,
+    PARTS_OF_STEP = 4,
+    STEP = PARTS_OF_STEP * PART,
     STEP_CHUNKS = STEP / 8,
     TENSOR_THREADS = WARPS * 32,
-    TENSOR_STAGES = 4,
+    TENSOR_STAGES = 2,
     MOST_TILES = 4
 };
 
 struct tensor_args {
     forward_args f;
-    uint4 *packed; /* phi: [halves, tiles, 32 lanes], of a lane the 8 elements that it multiplies;
+    uint4 *packed; /* phi: [parts, tiles, 32 lanes], of a lane the 8 elements that it multiplies;
                       NULL: phi is made of whole chunks, and taken as it lies */
     int tiles;     /* of all columns of phi, a multiple of those that a warp takes */
 };
 
-/* Lane l has elements 8 (l % 4)... of a half's columns, of column l / 4 of a tile. So has it of x,
+/* Lane l has elements 8 (l % 4)... of a part's columns, of column l / 4 of a tile. So has it of x,
  * of tokens l / 4 and l / 4 + 8: which of the 16 columns of an instruction these are does not
  * matter to a sum over all of them. */
 template <class T> __global__ void pack_phi_kernel(const __grid_constant__ tensor_args a)
 {
     const coeffs_args &c = a.f.c;
     const int64_t e = (int64_t)blockIdx.x * blockDim.x + threadIdx.x,
-                  width = (int64_t)c.streams * c.n, halves = (width + STEP - 1) / STEP * 2;
+                  width = (int64_t)c.streams * c.n,
+                  parts = (width + STEP - 1) / STEP * PARTS_OF_STEP;
     const int lane = (int)(e % 32), column = (int)(e / 32 % a.tiles) * 8 + lane / 4;
-    const int64_t row = e / 32 / a.tiles * HALF + lane % 4 * 8;
+    const int64_t row = e / 32 / a.tiles * PART + lane % 4 * 8;
     uint32_t bits[4] = {};
     let_the_next_come();
-    if (e >= halves * a.tiles * 32)
+    if (e >= parts * a.tiles * 32)
         return;
 #pragma unroll
     for (int i = 0; i < 4; i++)
@@ -64,9 +67,9 @@ template <class T> __device__ __forceinline__ static float squares_of(uint4 raw)
 template <int TILES, bool AS_IT_LIES> struct tensor_stage {
     static constexpr int PITCH = AS_IT_LIES ? TILES | 1 : TILES;
     uint4 x[WARPS * TOKENS][STEP_CHUNKS];
-    uint4 phi[2][32 * PITCH];
+    uint4 phi[PARTS_OF_STEP][32 * PITCH];
 
-    /* Where row k of a half is: its lanes' 8 elements each are four pairs of rows. */
+    /* Where row k of a part is: its lanes' 8 elements each are four pairs of rows. */
     static __device__ __forceinline__ int place_of_row(int k)
     {
         return k % 8 / 2 * 8 + k / 8 * 2 + k % 2;
@@ -80,11 +83,11 @@ template <class T, int TILES, bool AS_IT_LIES> struct tensor_reader {
     const char *x; /* of the thread's first token, its stream 0 */
     int64_t tokens;
     int column, end, stream, offset; /* of the thread's chunk of the next step */
-    int64_t half;
+    int64_t part;
 
     __device__ __forceinline__ tensor_reader(const tensor_args &args, int begin, int last)
         : a(args), column(begin + (int)threadIdx.x % STEP_CHUNKS * 8), end(last),
-          stream(column / args.f.c.n), offset(column % args.f.c.n), half(begin / HALF)
+          stream(column / args.f.c.n), offset(column % args.f.c.n), part(begin / PART)
     {
         const int64_t first = (int64_t)blockIdx.x * WARPS * TOKENS + (int)threadIdx.x / STEP_CHUNKS;
         tokens = a.f.c.tokens - first;
@@ -113,22 +116,22 @@ template <class T, int TILES, bool AS_IT_LIES> struct tensor_reader {
     __device__ __forceinline__ void ask_phi(stage &to)
     {
         const int columns = a.f.c.columns;
-        const int64_t left = (int64_t)a.f.c.streams * a.f.c.n - half * HALF; /* rows of phi */
-        for (int e = (int)threadIdx.x; e < 2 * TILES * 32; e += TENSOR_THREADS) {
+        const int64_t left = (int64_t)a.f.c.streams * a.f.c.n - part * PART; /* rows of phi */
+        for (int e = (int)threadIdx.x; e < PARTS_OF_STEP * TILES * 32; e += TENSOR_THREADS) {
             const int of = e / (TILES * 32), rest = e % (TILES * 32);
             if constexpr (AS_IT_LIES) {
                 const int row = e / TILES, column = ((int)blockIdx.y * TILES + e % TILES) * 8;
                 const bool there = row < left && column < columns;
                 copy_ahead(&to.phi[of][stage::place_of_row(row % 32) * stage::PITCH + e % TILES],
-                           there ? (const T *)a.f.c.phi + (half * HALF + row) * columns + column
+                           there ? (const T *)a.f.c.phi + (part * PART + row) * columns + column
                                  : (const T *)a.f.c.phi,
                            there);
             } else {
                 copy_ahead(&to.phi[of][rest],
-                           a.packed + ((half + of) * a.tiles + blockIdx.y * TILES) * 32 + rest);
+                           a.packed + ((part + of) * a.tiles + blockIdx.y * TILES) * 32 + rest);
             }
         }
-        half += 2;
+        part += PARTS_OF_STEP;
     }
 };
 
@@ -141,19 +144,19 @@ template <class T, int TILES, bool AS_IT_LIES> struct tensor_sums {
     {
         const int lane = (int)threadIdx.x % 32;
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
+        for (int part = 0; part < PARTS_OF_STEP; part++) {
             uint4 x[2][2];
 #pragma unroll
             for (int m = 0; m < 2; m++)
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
                     const int token = (int)threadIdx.x / 32 * TOKENS + m * 16 + h * 8 + lane / 4;
-                    x[m][h] = s.x[token][(half * 4 + lane % 4) ^ mix_of(token)];
+                    x[m][h] = s.x[token][(part * 4 + lane % 4) ^ mix_of(token)];
                     squares[m][h] += squares_of<T>(x[m][h]);
                 }
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
-                const uint4 b = phi_of(s, half, t);
+                const uint4 b = phi_of(s, part, t);
 #pragma unroll
                 for (int m = 0; m < 2; m++) {
                     multiply_16<T>(product[m][t], x[m][0].x, x[m][1].x, x[m][0].y, x[m][1].y, b.x,
@@ -166,15 +169,15 @@ template <class T, int TILES, bool AS_IT_LIES> struct tensor_sums {
     }
 
     /* What the lane multiplies of a tile. */
-    static __device__ __forceinline__ uint4 phi_of(const stage &s, int half, int tile)
+    static __device__ __forceinline__ uint4 phi_of(const stage &s, int part, int tile)
     {
         const int lane = (int)threadIdx.x % 32;
         if constexpr (AS_IT_LIES) {
             uint32_t b[4];
-            load_transposed(b, shared_address(&s.phi[half][lane * stage::PITCH + tile]));
+            load_transposed(b, shared_address(&s.phi[part][lane * stage::PITCH + tile]));
             return make_uint4(b[0], b[1], b[2], b[3]);
         } else {
-            return s.phi[half][tile * 32 + lane];
+            return s.phi[part][tile * 32 + lane];
         }
     }
 
@@ -275,7 +278,7 @@ static int64_t packed_chunks(const coeffs_args &c, int tiles)
 {
     if (c.columns % 8 == 0 && (uintptr_t)c.phi % 16 == 0)
         return 0;
-    return ceil_div((int64_t)c.streams * c.n, STEP) * 2 * tiles * 32;
+    return ceil_div((int64_t)c.streams * c.n, STEP) * PARTS_OF_STEP * tiles * 32;
 }
 
 template <class T, int TILES, bool AS_IT_LIES>
