@@ -122,6 +122,23 @@ def test_an_input_that_a_hook_changes(name, change):
     agree(model, plain, tiny.batch(plain))
 
 
+INNER = {"llama": "self_attn.o_proj", "phi3": "self_attn.o_proj", "glm4": "self_attn.o_proj", "gpt_oss": "self_attn.o_proj",
+         "deepseek_v3": "mlp.gate", "glm4v_moe": "mlp.gate", "llama4_text": "feed_forward.router", "falcon_h1": "feed_forward.up_proj"}
+
+
+@pytest.mark.parametrize("change", [times, times_unseen])
+@pytest.mark.parametrize("kind", INNER)
+def test_an_input_that_others_keep(kind, change):
+    """The result of attention, and what all parts of a mixture are given. Attention that is written out keeps probabilities, not its result."""
+    plain = tiny.make(kind)
+    model = tigon.transformers.apply_to(copy.deepcopy(plain), linear=True)
+    plain.set_attn_implementation("eager")
+    for m in (plain, model):
+        layer = getattr(m.model, "language_model", m.model).layers[1]
+        layer.get_submodule(INNER[kind]).register_forward_pre_hook(lambda module, args, kwargs: change(given_of(args, kwargs)), with_kwargs=True)
+    agree(model, plain, tiny.batch(plain, images=False))
+
+
 @pytest.mark.parametrize("change", [times, a_place])
 def test_a_result_that_a_hook_changes(change):
     """PyTorch refuses that of a view that a function of its own returns."""

@@ -9,7 +9,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 import tigon.torch
 from tigon.transformers import _library, _masks
-from tigon.transformers._plain import autocast_type, takes
+from tigon.transformers._plain import autocast_type, has_hooks_within, takes
 
 
 class _Call:
@@ -88,7 +88,9 @@ def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=No
     if position_bias is None and not dropout and not kwargs.get("output_attentions"):
         call = _Call(module, query, key, value, attention_mask, is_causal, softcap, s_aux)
         if call.is_taken():
-            return call.run(scaling), None
+            y = call.run(scaling)
+            # Backward needs the result as it is: a hook of the layer's last product gets a copy.
+            return y.clone() if y.requires_grad and has_hooks_within(module) else y, None
     special = {name: given for name, given in (("softcap", softcap), ("s_aux", s_aux)) if given is not None}
     more = {} if position_bias is None else {"position_bias": position_bias}
     return _of_pytorch(module, query, key, value, attention_mask, dropout, scaling, is_causal, special, {**kwargs, **more})

@@ -251,6 +251,8 @@ class Mlp(NamedTuple):
         """The result; None where it is not Tigon's."""
         if not all(does_nothing(module, name) for name in self.zeros):
             return None
+        if any(getattr(module, name)._forward_pre_hooks for name in (self.gate, self.up) if name is not None):
+            return None  # they may change what both are given, and classes differ in which of these comes first
         act, down = getattr(module, self.act), getattr(module, self.down)
         if self.plain:
             y = _down_alone(down, act, getattr(module, self.gate)(x))

@@ -33,10 +33,9 @@ def compute(module, hidden_states):
     x = hidden_states.reshape(-1, hidden_states.shape[-1])
     scores, logits = module.router(x)
     weights, index = scores.topk(module.top_k, dim=1)
-    shared = module.shared_expert(x)
     y = tigon.torch.fused_moe(x, experts.gate_up_proj, experts.down_proj, index, weights, activation=_experts.ACTIVATIONS[type(experts.act_fn)],
                               transposed=True, scale_input=True)
-    return shared + y, logits
+    return module.shared_expert(x) + y, logits
 
 
 def _parameter(*shape, seed):

@@ -58,6 +58,11 @@ def is_untouched(module):
     return not has_own_forward(module)
 
 
+def has_hooks_within(module):
+    """Does something else run when a module within this one is called?"""
+    return any(not is_untouched(m) or (m._modules and has_hooks_within(m)) for m in module._modules.values() if m is not None)
+
+
 def has_own_forward(module):
     """Does something else than the forward of its class run when this module is called?"""
     own = module.__dict__.get("forward")

@@ -13,7 +13,7 @@ from torch import nn
 
 from tigon._once import differentiable_once
 from tigon.torch._library import direct_calls
-from tigon.transformers._plain import is_untouched, original, reads
+from tigon.transformers._plain import has_hooks_within, is_untouched, original, reads
 
 _NAME = "_of_tigon"  # attribute of a tensor
 _KEPT = "_result_is_kept"  # of a norm
@@ -93,8 +93,8 @@ def norm_of(x):
 
 
 def hand_to(module, x):
-    """x for this module. What it was made of is forgotten where hooks may change it before the module's forward."""
-    if not is_untouched(module):
+    """x for this module. What it was made of is forgotten where hooks of it, or of a module within, may change x."""
+    if not is_untouched(module) or has_hooks_within(module):
         vars(x).pop(_NAME, None)
     return x
 
