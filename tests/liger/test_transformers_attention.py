@@ -1,5 +1,6 @@
 """tigon.transformers' attention with every mask and cache of transformers, beside PyTorch's."""
 import copy
+import functools
 
 import pytest
 import torch
@@ -120,6 +121,37 @@ def test_pieces_into_a_cache(model_type, static):
             seen = LEFT[:, start:end, None] if mask is not None else 1
             torch.testing.assert_close(found * seen, expected * seen, atol=1e-5, rtol=1e-4)
             assert calls.ours == 2
+
+
+def checkpoint_each_layer(model, reentrant):
+    """As programs do it that know nothing of transformers' own way, which leaves out the cache."""
+    model.enable_input_require_grads()
+    for layer in model.model.layers:
+        def again(hidden, *args, own=layer.forward, **kwargs):
+            return torch.utils.checkpoint.checkpoint(functools.partial(own, **kwargs), hidden, *args, use_reentrant=reentrant)
+        layer.forward = again
+
+
+@pytest.mark.parametrize("reentrant", (False, True))
+@pytest.mark.parametrize("model_type", MODELS)
+def test_a_cache_that_layers_fill_twice(model_type, reentrant):
+    """Run again for backward, a layer has its keys twice. PyTorch's attention fails, or has no gradient of the first ones; ours are the last."""
+    plain, ours = both(model_type)
+    checkpoint_each_layer(ours, reentrant)
+    for name in ("none", "padding behind", "padding in front", "packed"):
+        call = {**MASKS[name], "use_cache": True}
+        same(step(ours, call), step(plain, call))
+
+
+def test_a_cache_of_another_length():
+    """Keys that a mask is not for are an error, as they are to PyTorch's attention."""
+    _, ours = both("llama")
+    checkpoint_each_layer(ours, False)
+    cache = transformers.DynamicCache(config=ours.config)
+    with torch.no_grad():
+        ours(IDS[:, :4], past_key_values=cache)
+    with pytest.raises(RuntimeError, match="must match the size"):
+        ours(IDS[:, 4:], past_key_values=cache, labels=IDS[:, 4:]).loss.backward()
 
 
 @pytest.mark.parametrize("model_type", ("llama", "gemma2"))

@@ -18,7 +18,7 @@ class _Call:
     def __init__(self, module, query, key, value, mask, is_causal, softcap, sinks):
         self.tensors, self.softcap, self.sinks = (query, key, value), softcap or None, sinks
         self.queries, self.keys = query.shape[2], key.shape[2]
-        self.window, self.bias, self.starts = None, None, None
+        self.mask, self.window, self.bias, self.starts = mask, None, None, None
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         if mask is None:
             self.causal = causal and self.queries > 1
@@ -43,6 +43,8 @@ class _Call:
         dtype, biased = lowered or query.dtype, self.bias is not None
         if biased and self.bias.dtype not in (torch.bool, query.dtype) or biased and self.bias.requires_grad:
             return False
+        if self.keys > key.shape[2] or _masks.is_keys(self.mask) and not _masks.has_places_behind(self.mask) and self.keys < key.shape[2]:
+            return False  # PyTorch's error says so
         if self.causal and self.queries > self.keys or any(t.device != query.device for t in given):
             return False
         backward = torch.is_grad_enabled() and any(t.requires_grad for t in given)
@@ -61,6 +63,14 @@ class _Call:
         y = tigon.torch.flash_attention(q, k, v, self.starts, self.starts, self.bias, sinks, scale=scaling, causal=self.causal,
                                         window_left=None if self.window is None else self.window - 1, softcap=self.softcap)
         return y if self.starts is None else y.view(batches, self.queries, *y.shape[2:])
+
+
+def _own(key, value, mask, queries):
+    """The keys and values that a mask is for. Where torch.utils.checkpoint runs a layer again, its cache has those of the first time in front."""
+    for_all = _masks.is_starts(mask) or _masks.is_keys(mask) and not _masks.has_places_behind(mask) and mask.shape[3] == queries
+    if not for_all or key.shape[2] <= queries:
+        return key, value
+    return key[:, :, -queries:], value[:, :, -queries:]
 
 
 def _eager(module, query, key, value, mask, is_causal, **options):
@@ -85,6 +95,7 @@ def _of_pytorch(module, query, key, value, mask, dropout, scaling, is_causal, sp
 @functools.wraps(sdpa_attention_forward)
 def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, position_bias=None, softcap=None,
               s_aux=None, **kwargs):
+    key, value = _own(key, value, attention_mask, query.shape[2])
     if position_bias is None and not dropout and not kwargs.get("output_attentions"):
         call = _Call(module, query, key, value, attention_mask, is_causal, softcap, s_aux)
         if call.is_taken():

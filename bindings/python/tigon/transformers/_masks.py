@@ -3,8 +3,9 @@
 transformers hands a mask from a model to its attention as it is where that is a tensor of four dimensions, [.., window, .., ..]. Ours have types
 that PyTorch's attention has no meaning for:
 
-  KEYS     [B, 1 + W, 1 or 0, L]  causal, the last query beside the last of L keys, whatever places a static cache has behind them; 0 in the
-                                  first row of a batch: a key that is padding. Without a row there is no padding.
+  KEYS     [B, 1 + W, 1 or 0, L]  causal, the last query beside the last of L keys; 0 in the first row of a batch: a key that is padding.
+                                  Without a row there is no padding.
+  FILLED   the same, of the first L places of a static cache, which has more behind them
   STARTS   [1, 1 + W, 1, N + 1]   causal, of N sequences in the rows of all batches one behind the other: where each begins
 
 W is the window, 0 where there is none; its rows are one in memory. Every other mask is transformers' own for PyTorch's attention.
@@ -24,14 +25,19 @@ from tigon.transformers._library import takes_config
 if "q_length" not in inspect.signature(sdpa_mask).parameters:
     raise ImportError(f"tigon.transformers needs transformers 5.5 or newer, found {transformers.__version__}")
 
-KEYS, STARTS = torch.int8, torch.int64
+KEYS, FILLED, STARTS = torch.int8, torch.uint8, torch.int64
 _ANDED = and_masks(causal_mask_function).__code__
 # Functions of these, and of causality, are what a causal mask with a window or packed sequences is made of.
 _PARTS = {causal_mask_function.__code__, sliding_window_overlay(1).__code__, packed_sequence_mask_function(torch.zeros(1, 1)).__code__}
 
 
 def is_keys(mask):
-    return mask is not None and mask.dtype == KEYS
+    return mask is not None and mask.dtype in (KEYS, FILLED)
+
+
+def has_places_behind(mask):
+    """Has the cache more places than the keys of this mask?"""
+    return mask.dtype == FILLED
 
 
 def is_starts(mask):
@@ -54,11 +60,12 @@ def make(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_function
     alone = q_length == 1 and isinstance(q_offset, torch.Tensor)  # to a static cache: a row of keys is all that the usual mask is
     if causal and allow_is_causal_skip and not alone and not (isinstance(q_offset, torch.Tensor) and is_tracing(q_offset)):
         length = int(q_offset) + q_length - kv_offset
-        mask = _keys(batch_size, length, prepare_padding_mask(attention_mask, kv_length, kv_offset), kv_offset, device)
+        padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
+        mask = _keys(batch_size, length, padding, kv_offset, device, KEYS if length == kv_length else FILLED)
         window = local_size if local_size is not None and local_size < length else None
         plain = mask.shape[2] == 0 and window is None and length == kv_length and q_length in (1, kv_length)
         if plain or takes_config(config, device, dtype, window, bias=mask.shape[2] > 0):
-            return None if plain else _with_window(mask, window)
+            return None if plain and q_length == 1 else _with_window(mask, window)
     packed = causal and not allow_is_causal_skip and attention_mask is None and q_length == kv_length > 1 and isinstance(q_offset, int)
     if packed and takes_config(config, device, dtype, local_size, packed=True):
         return _with_window(_starts(mask_function, batch_size, q_length, device), local_size)
@@ -83,12 +90,12 @@ def _parts_of(mask_function):
     return set().union(*(_parts_of(f) for cell in mask_function.__closure__ for f in cell.cell_contents))
 
 
-def _keys(batch_size, length, padding, offset, device):
+def _keys(batch_size, length, padding, offset, device, kind):
     if padding is not None:
         padding = padding[:, offset:offset + length]
         if is_tracing(padding) or not padding.all():
-            return padding.to(KEYS)[:, None, None, :]
-    return torch.empty(1, 1, 0, length, dtype=KEYS, device=device)
+            return padding.to(kind)[:, None, None, :]
+    return torch.empty(1, 1, 0, length, dtype=kind, device=device)
 
 
 def _starts(mask_function, batch_size, length, device):
@@ -106,15 +113,20 @@ def _starts(mask_function, batch_size, length, device):
 
 
 def for_pytorch(mask, batches, queries, keys):
-    """A mask as PyTorch's attention takes it, [B, 1, S, L] of bool: True where a query sees a key."""
+    """A mask as PyTorch's attention takes it, [B, 1, S, L] of bool: True where a query sees a key. None where it is causal and nothing else."""
     if is_starts(mask):
+        keys = queries
         rows = torch.arange(batches * queries, device=mask.device)
         sequence = torch.searchsorted(mask[0, 0, 0].contiguous(), rows, right=True).view(batches, 1, queries)
         seen = sequence[..., :, None] == sequence[..., None, :]
         length = queries
     else:
         length = mask.shape[3]
-        seen = torch.nn.functional.pad(mask[:, :1] != 0 if mask.shape[2] else mask.new_ones(1, 1, 1, length).bool(), (0, keys - length))
+        if mask.shape[2] == 0 and window_of(mask) is None and length == queries == keys:
+            return None
+        seen = mask[:, :1] != 0 if mask.shape[2] else mask.new_ones(1, 1, 1, length).bool()
+        keys = keys if has_places_behind(mask) else length
+        seen = torch.nn.functional.pad(seen, (0, keys - length))
     own = torch.arange(queries, device=mask.device)[:, None] + length - queries
     key = torch.arange(keys, device=mask.device)
     seen = seen & (key <= own)
