@@ -98,8 +98,21 @@ def _is_fused(model, arguments, own_loss):
     return bool(model.config.return_dict if return_dict is None else return_dict)
 
 
-def _without(outputs):
-    return type(outputs)(**{name: value for name, value in outputs.items() if not isinstance(value, Logits)})
+def _may_read_logits(model, arguments):
+    """Could the caller compute a loss of its own from the logits? PEFT's context-aware prompt tuning (CPT) does. Such methods train what
+    they put in front of the embeddings, and nothing of the model."""
+    if arguments.get("inputs_embeds") is None or torch.compiler.is_compiling():
+        return False
+    return not any(p.requires_grad for p in model.parameters())
+
+
+def _without(outputs, with_attribute):
+    """The outputs without logits. With the attribute, `outputs.logits` are there all the same, computed once they are read."""
+    kept = type(outputs)(**{name: value for name, value in outputs.items() if not isinstance(value, Logits)})
+    for name, value in outputs.items() if with_attribute else ():
+        if isinstance(value, Logits):
+            setattr(kept, name, value)
+    return kept
 
 
 def causal_lm(cls, settings=()):
@@ -112,7 +125,7 @@ def causal_lm(cls, settings=()):
         given = signature.bind(self, *args, **kwargs).arguments
         if not _is_fused(self, {**given, **given.get("kwargs", {}), **given.get("lm_kwargs", {})}, own_loss):
             return forward(self, *args, **kwargs)
-        return _without(fused(self, *args, **kwargs))
+        return _without(fused(self, *args, **kwargs), _may_read_logits(self, given))
 
     return replaced
 

@@ -1,0 +1,44 @@
+"""What programs do with a patched model beside training it: each beside the same with the model as transformers made it."""
+import copy
+
+import pytest
+import torch
+
+transformers = pytest.importorskip("transformers")
+import tigon.transformers  # noqa: E402
+import tiny  # noqa: E402
+
+
+def agree(found, expected, tolerance=2e-5):
+    assert found.keys() == expected.keys()
+    for name, e in expected.items():
+        torch.testing.assert_close(found[name], e, rtol=1e-4, atol=tolerance * e.abs().max().item() + 1e-9, msg=lambda words: f"{name}: {words}")
+
+
+PROMPTS = {
+    "PROMPT_TUNING": lambda peft: peft.PromptTuningConfig(num_virtual_tokens=4, task_type="CAUSAL_LM"),
+    "P_TUNING": lambda peft: peft.PromptEncoderConfig(num_virtual_tokens=4, encoder_hidden_size=16, task_type="CAUSAL_LM"),
+    "PREFIX_TUNING": lambda peft: peft.PrefixTuningConfig(num_virtual_tokens=4, task_type="CAUSAL_LM"),
+    "CPT": lambda peft: peft.CPTConfig(cpt_token_ids=[5, 6, 7, 8], cpt_mask=[1] * 4, cpt_tokens_type_mask=[1, 2, 3, 4], task_type="CAUSAL_LM",
+                                       opt_weighted_loss_type="decay", opt_loss_decay_factor=0.9),
+}
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("method", PROMPTS)
+def test_prompts(method, order):
+    """CPT computes the loss itself, from logits."""
+    peft = pytest.importorskip("peft")
+    base = tiny.make("llama")
+    outcomes = []
+    for patched in (True, False):
+        model = copy.deepcopy(base)
+        if patched and order == "before":
+            tigon.transformers.apply_to(model)
+        torch.manual_seed(3)
+        model = peft.get_peft_model(model, PROMPTS[method](peft))
+        if patched and order == "after":
+            tigon.transformers.apply_to(model)
+        outcomes.append(tiny.loss_and_gradients(model.train(), {**tiny.batch(base), "attention_mask": torch.ones(2, tiny.LENGTH)}))
+    agree(*outcomes)
+    assert len(outcomes[0]) > 1
