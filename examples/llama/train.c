@@ -266,10 +266,11 @@ int train(const options *o, const course *c, history *h)
                 (long long)last, o->out ? "" : "; nothing is saved without --out");
     keep_results(h, &r, o, &p);
     report_close(&p, h);
-    if (m.dispatch && c->sample && !ended)
-        dispatch_collect(&m);
-    if (c->sample && o->sample && !ended)
+    if (c->sample && o->sample && !ended) {
+        if (m.dispatch)
+            dispatch_collect(&m);
         sample_text(&m);
+    }
     run_close(&r);
     return ended ? ended : p.log_lost;
 }
