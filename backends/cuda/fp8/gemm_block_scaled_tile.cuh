@@ -2,9 +2,9 @@
  * they come to shared memory.
  *
  * A block makes tiles of SHAPE::M x SHAPE::N, one after the other. Of its groups of four warps the
- * first has what comes next copied to shared memory, STAGES ahead: one thread 128 elements along k of
- * both operands, one warp the scales that belong to them. Each other group multiplies its part of
- * the rows. Two blocks, a cluster, work on tiles beside each other, and each copies half of the
+ * first has what comes next copied to shared memory, STAGES ahead: one thread 128 elements along k
+ * of both operands, one warp the scales that belong to them. Each other group multiplies its part
+ * of the rows. Two blocks, a cluster, work on tiles beside each other, and each copies half of the
  * operand that both need, for both. */
 #ifndef CUDA_GEMM_BLOCK_SCALED_TILE_CUH
 #define CUDA_GEMM_BLOCK_SCALED_TILE_CUH

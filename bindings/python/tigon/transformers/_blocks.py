@@ -70,8 +70,8 @@ def words_of(module, part):
     act = getattr(module, mlp.act)
     if mlp.plain and _forwards.alone(act) is None:
         return f"it has no gate, and Tigon has no {type(act).__name__} alone"
-    if mlp.plain and not all(_forwards.is_where_alone(p.device) for p in module.parameters()):
-        return "it has no gate, and is not on a CPU"
+    if mlp.plain and not all(_forwards.is_where_alone(p.device, act) for p in module.parameters()):
+        return "it has no gate, and PyTorch has its activation in one kernel there"
     if not mlp.plain and type(act) not in _forwards.ACTIVATIONS:
         return f"its activation is {type(act).__name__}, and only its products run on Tigon"
     zeros = [n for n in mlp.zeros if not does_nothing(module, n)]

@@ -159,6 +159,8 @@ def _down(down, act_fn, gate, up):
 # ---- an activation alone: act(x) * 1 ----
 
 ALONE = {**ACTIVATIONS, ACT2CLS["gelu_fast"]: GEGLU, ACT2CLS["gelu_accurate"]: GEGLU, ACT2CLS["quick_gelu"]: Activation("swiglu", alpha=1.702)}
+# Those that PyTorch writes as several operators; of the others it has one kernel on a card, which reads less than act(x) * 1 does.
+SEVERAL = {ACT2CLS[name] for name in ("gelu_new", "gelu_fast", "gelu_accurate", "quick_gelu")}
 
 
 def alone(act_fn):
@@ -168,9 +170,9 @@ def alone(act_fn):
     return ALONE.get(type(act_fn))
 
 
-def is_where_alone(device):
-    """Has this been tried on such a device?"""
-    return device.type == "cpu"
+def is_where_alone(device, act_fn):
+    """Is it faster there?"""
+    return device.type == "cpu" or type(act_fn) in SEVERAL
 
 
 def _ones(x):
@@ -181,7 +183,7 @@ def _ones(x):
 def _down_alone(down, act_fn, x):
     """down(act_fn(x))"""
     activation = alone(act_fn) if is_untouched(act_fn) else None
-    if activation is None or not takes(x) or type(x) is Proxy or not is_where_alone(x.device) or autocast_type(x) not in (None, x.dtype):
+    if activation is None or not takes(x) or type(x) is Proxy or not is_where_alone(x.device, act_fn) or autocast_type(x) not in (None, x.dtype):
         return down(act_fn(x))
     if reads(down, nn.Linear, x) and (down.bias is None or takes(down.bias, x)):
         bias = None if down.bias is None else down.bias.to(x.dtype)
