@@ -42,3 +42,21 @@ def test_prompts(method, order):
         outcomes.append(tiny.loss_and_gradients(model.train(), {**tiny.batch(base), "attention_mask": torch.ones(2, tiny.LENGTH)}))
     agree(*outcomes)
     assert len(outcomes[0]) > 1
+
+
+def test_logits_that_are_read():
+    """Of a frozen model that is given embeddings, beside its loss: where they are changed in place, they stay so."""
+    base = tiny.make("gemma2").requires_grad_(False)
+    given = tiny.batch(base)
+    embedded = base.get_input_embeddings()(given.pop("input_ids"))
+    outcomes = []
+    for model in (tigon.transformers.apply_to(copy.deepcopy(base)), base):
+        x = embedded.clone().requires_grad_()
+        out = model(inputs_embeds=x, **given)
+        with torch.no_grad():
+            sure = out.logits.max()
+        out.logits.mul_(2)
+        loss = torch.nn.functional.cross_entropy(out.logits.flatten(0, 1), given["labels"].flatten()) + out.loss
+        loss.backward()
+        outcomes.append({"sure": sure, "loss": loss.detach(), "gradient": x.grad})
+    agree(*outcomes)

@@ -57,13 +57,16 @@ class Logits:
     def __init__(self, head, hidden, steps=(), dtype=None):
         self.head, self.hidden, self.steps = head, hidden, steps
         self.dtype = dtype or autocast_type(hidden) or hidden.dtype
+        self.tensor = None
 
     def computed(self):
-        """The product, with what was done to it."""
-        logits = self.head(self.hidden)
-        for name, number in self.steps:
-            logits = logits.tanh() if name == "tanh" else logits * number if name == "mul" else logits / number
-        return logits.to(self.dtype)
+        """The product, with what was done to it: once, as it may be changed in its place."""
+        if self.tensor is None or torch.is_grad_enabled() and self.hidden.requires_grad and not self.tensor.requires_grad:
+            logits = self.head(self.hidden)
+            for name, number in self.steps:
+                logits = logits.tanh() if name == "tanh" else logits * number if name == "mul" else logits / number
+            self.tensor = logits.to(self.dtype)
+        return self.tensor
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -85,17 +88,19 @@ class Logits:
         return Logits(self.head, self.hidden, (*self.steps, (name, number)), self.dtype)
 
     def __mul__(self, other):
-        return self._with("mul", other) if isinstance(other, (int, float)) else self.computed() * other
+        return self._with("mul", other) if self.tensor is None and isinstance(other, (int, float)) else self.computed() * other
 
     __rmul__ = __mul__
 
     def __truediv__(self, other):
-        return self._with("div", other) if isinstance(other, (int, float)) else self.computed() / other
+        return self._with("div", other) if self.tensor is None and isinstance(other, (int, float)) else self.computed() / other
 
     def tanh(self):
-        return self._with("tanh")
+        return self._with("tanh") if self.tensor is None else self.tensor.tanh()
 
     def float(self):
+        if self.tensor is not None:
+            return self.tensor.float()
         return Logits(self.head, self.hidden, self.steps, torch.float32)
 
     def contiguous(self):
@@ -105,21 +110,23 @@ class Logits:
         return self if to in (self.device, self.dtype) else self.float() if to == torch.float32 else self.computed().to(to)
 
     def view(self, *sizes):
-        if sizes[-1] != self.shape[-1]:
+        if self.tensor is not None or sizes[-1] != self.shape[-1]:
             return self.computed().view(*sizes)
         return Logits(self.head, self.hidden.reshape(*sizes[:-1], self.hidden.shape[-1]), self.steps, self.dtype)
 
     reshape = view
 
     def __getitem__(self, index):
-        if not _of_rows(index, self.hidden.dim()):
+        if self.tensor is not None or not _of_rows(index, self.hidden.dim()):
             return self.computed()[index]
         return Logits(self.head, self.hidden[index], self.steps, self.dtype)
 
     def cross_entropy(self, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing):
         """The loss, None where the operator is not for it."""
         how = _scale_and_cap(self.steps)
-        if not isinstance(target, torch.Tensor) or target.dtype != torch.int64 or target.dim() != 1 or self.hidden.dim() != 2:
+        if self.tensor is not None or not isinstance(target, torch.Tensor) or target.dtype != torch.int64:
+            return None
+        if target.dim() != 1 or self.hidden.dim() != 2:
             return None
         if how is None or how[0] <= 0 or how[1] < 0 or weight is not None or size_average is not None or reduce is not None:
             return None
