@@ -2,10 +2,11 @@
 #include "ascend.h"
 #include "kernels/tables/embedding.args.h"
 
-enum { FORWARD, BACKWARD, SORT };
+enum { FORWARD, BACKWARD, SORT, SHARE };
 
 ASCEND_KERNEL(embedding_forward, EMBEDDING_FORWARD);
 ASCEND_KERNEL(embedding_backward, EMBEDDING_BACKWARD);
+ASCEND_KERNEL(embedding_share, EMBEDDING_SHARE);
 ASCEND_KERNEL(embedding_sort, EMBEDDING_SORT);
 
 static const char *const backward_options[] = {"dweight of f32", "dweight of 16 bits", NULL};
@@ -23,6 +24,10 @@ ASCEND_KERNELS(embedding) = {
               ASCEND_BUFFERS(embedding_sort),
               .flat = 1,
               .option = sort_options},
+    [SHARE] = {.name = "embedding_backward.share",
+               ASCEND_BUFFERS(embedding_share),
+               .flat = 1,
+               .option = sort_options},
     {0},
 };
 
@@ -95,44 +100,75 @@ static const struct {
              {EMBEDDING_MIDDLE, EMBEDDING_MIDDLE_LIST, 1024},
              {EMBEDDING_SMALL, EMBEDDING_SMALL_LIST, 256}};
 
-/* The largest that fits. A block is an owner. */
-static tg_status plan_sort(ascend_plan *plan, const tg_tensor *dweight, const tile_order *order,
-                           int64_t *list)
+/* The largest list that fits. */
+static tg_status plan_list(ascend_plan *plan, int which, const tg_tensor *dweight, int64_t *list)
 {
     for (size_t i = 0; i < sizeof sorts / sizeof *sorts; i++) {
-        ASCEND_TRY(ascend_begin(plan, &ascend_ub_embedding[SORT], dweight, 1, sorts[i].piece,
+        ASCEND_TRY(ascend_begin(plan, &ascend_ub_embedding[which], dweight, 1, sorts[i].piece,
                                 TG_F32, sorts[i].option));
         if (!ascend_fits(plan, 1, sorts[i].piece))
             continue;
         *list = sorts[i].list;
         plan->type = TG_I64;
-        plan->layout.blocks = (int64_t)1 << order->owner_shift;
         return TG_OK;
     }
     return ascend_choose(plan); /* says what does not fit */
 }
 
+/* Shares of the positions that are sorted apart. */
+typedef struct shares {
+    int64_t chunk, chunks, pitch; /* chunks: 0: there are none */
+} shares;
+
+/* One a core; where lists hold less, more of them. None of so few positions that each owner looks
+ * through them all in less time than a launch takes. */
+static shares shares_of(int64_t n, int64_t owners, int64_t list, int64_t cores)
+{
+    enum { FEW = 4096, WHOLE = 64 };
+    shares s = {0, 0, (owners + 8) / 8 * 8};
+    const int64_t each = ((n + cores - 1) / cores + WHOLE - 1) / WHOLE * WHOLE;
+    s.chunk = each < list ? each : list;
+    if (n > FEW && n <= EMBEDDING_SHARES * s.chunk && owners < EMBEDDING_OWNERS)
+        s.chunks = (n + s.chunk - 1) / s.chunk;
+    return s;
+}
+
 tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args)
 {
     const int64_t n = tg_numel(args->indices);
-    ascend_plan sums, sort;
+    ascend_plan sums, sort, share;
     tile_order order;
-    int64_t list = 0;
+    int64_t list = 0, share_list = 0;
     char *memory;
     if (tg_numel(args->dweight) == 0 || (args->accumulate && tg_numel(args->dy) == 0))
         return TG_OK;
     ASCEND_TRY(plan_sums(&sums, args->dy, args->dweight, &order));
-    ASCEND_TRY(plan_sort(&sort, args->dweight, &order, &list));
-    const size_t slots = (size_t)(order.tiles_each << order.owner_shift);
-    ASCEND_TRY(ascend_scratch(ctx, (size_t)n * 8 + slots * 4, (void **)&memory));
-    const ascend_memory records = {memory, (size_t)n * 8};
-    const ascend_memory ends = {memory + n * 8, slots * 4};
-    ASCEND_TRY(ASCEND_LAUNCH(ctx, &sort, embedding_sort, .indices = args->indices,
-                             .records = &records, .ends = &ends, .n = n,
-                             .tile_shift = order.tile_shift, .owner_shift = order.owner_shift,
-                             .tiles_each = order.tiles_each, .list = list));
+    ASCEND_TRY(plan_list(&sort, SORT, args->dweight, &list));
+    ASCEND_TRY(plan_list(&share, SHARE, args->dweight, &share_list));
+    const int64_t owners = (int64_t)1 << order.owner_shift, cores = share.problem.cores;
+    const shares cut = shares_of(n, owners, share_list, cores);
+    const size_t slots = (size_t)(order.tiles_each * owners);
+    const size_t of_records = (size_t)n * 8, of_starts = (size_t)(cut.chunks * cut.pitch) * 4;
+    ASCEND_TRY(ascend_scratch(ctx, 2 * of_records + slots * 8 + of_starts, (void **)&memory));
+    const ascend_memory records = {memory, of_records};
+    const ascend_memory shares = {memory + of_records, of_records};
+    const ascend_memory bounds = {memory + 2 * of_records, slots * 8};
+    const ascend_memory starts = {memory + 2 * of_records + slots * 8, of_starts};
+    sort.layout.blocks = owners;
+    share.layout.blocks = cut.chunks < cores ? cut.chunks : cores;
+    if (cut.chunks)
+        ASCEND_TRY(ASCEND_LAUNCH(ctx, &share, embedding_share, .indices = args->indices,
+                                 .records = &shares, .starts = &starts, .n = n,
+                                 .tile_shift = order.tile_shift, .owner_shift = order.owner_shift,
+                                 .tiles_each = order.tiles_each, .chunk = cut.chunk,
+                                 .pitch = cut.pitch, .list = share_list));
+    ASCEND_TRY(ASCEND_LAUNCH(
+        ctx, &sort, embedding_sort, .indices = args->indices, .shares = &shares, .starts = &starts,
+        .records = &records, .bounds = &bounds, .n = n, .tile_shift = order.tile_shift,
+        .owner_shift = order.owner_shift, .tiles_each = order.tiles_each, .chunk = cut.chunk,
+        .chunks = cut.chunks, .pitch = cut.pitch, .list = list));
     return ASCEND_LAUNCH(ctx, &sums, embedding_backward, .dy = args->dy, .dweight = args->dweight,
-                         .records = &records, .ends = &ends, .tile_shift = order.tile_shift,
+                         .records = &records, .bounds = &bounds, .tile_shift = order.tile_shift,
                          .owner_shift = order.owner_shift, .tiles_each = order.tiles_each,
                          .size = (int64_t)tg_type_size(tg_type_of(args->dweight)),
                          .accumulate = args->accumulate);

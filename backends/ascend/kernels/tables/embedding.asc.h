@@ -39,18 +39,23 @@ ASC_KERNEL ASC_NAME(embedding_forward)(ASC_PARAMS(EMBEDDING_FORWARD))
 
 #define EMBEDDING_ADD ASC_NAME(embedding_add)
 
-/* Adds the rows of dy that `count` records name to their rows in acc. */
+/* Adds the rows of dy that `count` records name to their rows in acc. S reads each record once, and
+ * keeps its row in eight bits. */
 static inline __aicore__ void EMBEDDING_ADD(__ubuf__ float *acc, __gm__ ASC_T *dy, int64_t stride,
-                                            const __ubuf__ uint64_t *records, int64_t count,
-                                            asc_tile tile, int64_t piece_at, int64_t wide_at,
-                                            int slot)
+                                            embedding_order order, const __ubuf__ uint64_t *records,
+                                            int64_t count, asc_tile tile, int64_t piece_at,
+                                            int64_t wide_at, int slot)
 {
     const int64_t pitch = asc_pitch(tile, sizeof(ASC_T));
+    uint64_t rows[8] = {0};
     ASC_MAY_FILL(slot);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t record = records[i];
+        rows[i / 8] |= (uint64_t)embedding_row(order, record) << i % 8 * 8;
         asc_copy_rows_in(asc_place(piece_at, slot) + (uint64_t)(i * pitch) * sizeof(ASC_T),
-                         dy + embedding_position(records[i]) * stride + tile.column, 1,
+                         dy + embedding_position(record) * stride + tile.column, 1,
                          tile.columns * (int64_t)sizeof(ASC_T), 0, pitch * (int64_t)sizeof(ASC_T));
+    }
     ASC_HAS_FILLED(slot);
 #if ASC_16BIT
     __ubuf__ float *piece = ASC_UB(float, wide_at, 0);
@@ -61,15 +66,18 @@ static inline __aicore__ void EMBEDDING_ADD(__ubuf__ float *acc, __gm__ ASC_T *d
     __ubuf__ float *piece = ASC_UB(float, piece_at, slot);
 #endif
     uint64_t busy = 0; /* rows that have been added to since the last barrier */
+    ASC_COUNTED(pitch);
     for (int64_t i = 0; i < count; i++) {
-        const int64_t row = embedding_index(records[i]) - tile.row;
+        const int64_t row = (int64_t)(rows[i / 8] >> i % 8 * 8 & 255);
+        __ubuf__ float *to = acc + row * pitch;
         if (busy >> row & 1) {
             ASC_THEN();
             busy = 0;
         }
         busy |= (uint64_t)1 << row;
-        asc_add(acc + row * pitch, acc + row * pitch, piece + i * pitch, (uint32_t)pitch);
+        asc_add(to, to, piece + i * pitch, 1, 1, 1, 1, 8, 8, 8);
     }
+    ASC_UNCOUNTED();
 #if !ASC_16BIT
     ASC_HAS_READ(slot);
 #endif
@@ -84,9 +92,10 @@ static inline __aicore__ uint64_t ASC_NAME(embedding_take)(__ubuf__ float *acc,
                                                            ASC_PARAMS(EMBEDDING_BACKWARD))
 {
     const int64_t out_at = size == 4 ? sum_at : dweight_at, pitch = asc_pitch(tile, sizeof(ASC_T));
+    const embedding_order order = embedding_order_of(tile_shift, owner_shift, tiles_each);
     uint64_t used = 0;
     for (int64_t i = own->at; i < own->last; i++)
-        used |= (uint64_t)1 << (embedding_index(records[i]) - tile.row);
+        used |= (uint64_t)1 << embedding_row(order, records[i]);
     ASC_FENCE(PIPE_V, PIPE_MTE2);
     embedding_rows(0, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot),
                    pitch * size);
@@ -137,17 +146,21 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
     int slot = 0, piece_slot = 0;
     asc_pipeline_begin();
     ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
-    asc_dcci_entire_all(); /* the scalar unit reads ends */
-    embedding_chunk ahead = embedding_chunk_of(order, grid, ends, asc_get_block_idx());
+    asc_dcci_entire_all(); /* the scalar unit reads records */
+    embedding_bounds of = {bounds, asc_place(bound_at, 0), ASC_UB(int32_t, bound_at, 0), 0};
+    embedding_bounds_in(&of, grid, asc_get_block_idx());
+    embedding_chunk ahead = embedding_chunk_of(&of, grid, asc_get_block_idx());
     ahead.at -= tile_rows;
-    embedding_next(&ahead, order, grid, ends);
+    embedding_next(&ahead, &of, grid);
     if (ahead.at < ahead.last)
         embedding_ask(records + ahead.at, asc_min_of(tile_rows, ahead.last - ahead.at), record_at,
                       piece_slot);
     for (int64_t task = asc_get_block_idx(); task < grid.tasks; task += asc_get_block_num()) {
         const asc_tile tile = asc_tile_at(grid, task);
-        const embedding_chunk own = embedding_chunk_of(order, grid, ends, task);
-        if (accumulate && own.at == own.last)
+        embedding_chunk own = ahead; /* the next one, of this tile if it has any */
+        if (own.task != task)
+            own.at = own.last;
+        if (accumulate && own.at >= own.last)
             continue;
         __ubuf__ float *acc = size == 4 ? ASC_UB(float, sum_at, slot) : ASC_SCRATCH(sum32);
         uint64_t used = ~(uint64_t)0 >> (64 - tile.rows);
@@ -157,12 +170,12 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
         if (accumulate)
             used = ASC_NAME(embedding_take)(acc, &own, tile, slot, ASC_NAMES(EMBEDDING_BACKWARD));
         for (int64_t at = own.at; at < own.last; at += tile_rows, piece_slot ^= 1) {
-            embedding_next(&ahead, order, grid, ends);
+            embedding_next(&ahead, &of, grid);
             if (ahead.at < ahead.last)
                 embedding_ask(records + ahead.at, asc_min_of(tile_rows, ahead.last - ahead.at),
                               record_at, piece_slot ^ 1);
             ASC_WAIT(PIPE_MTE2, PIPE_S, piece_slot);
-            EMBEDDING_ADD(acc, dy, dy_stride, ASC_UB(uint64_t, record_at, piece_slot),
+            EMBEDDING_ADD(acc, dy, dy_stride, order, ASC_UB(uint64_t, record_at, piece_slot),
                           asc_min_of(tile_rows, own.last - at), tile, dy_at, dy32_at, piece_slot);
             ASC_NOTIFY(PIPE_S, PIPE_MTE2, piece_slot);
         }

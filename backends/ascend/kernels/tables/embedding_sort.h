@@ -1,50 +1,13 @@
-/* embedding_sort.h - the positions of a table's indices, sorted by index.
+/* embedding_sort.h - an owner's records, sorted, and where those of each of its tiles begin and
+ * end.
  *
- * Tiles of the table belong to owners in turn, so that rows that are much used, which often lie
- * together, are many blocks' work. An owner is a block, which looks through all indices, keeps its
- * own in a list, sorts it and writes it as records. Where the list would not hold them all, it does
- * so for a part of its tiles after the other; of a single tile, list after list, in the order of
- * the positions. Owners, and the tiles of each, lie one behind the other in `records`: a tile's
- * place in that order is its slot. */
+ * An owner is a block, which looks through all indices, keeps its own in a list, sorts it and
+ * writes it; if the list would not hold them all, for a part of its tiles after the other; of a
+ * single tile, list after list, in the order of the positions. */
 #ifndef EMBEDDING_SORT_H
 #define EMBEDDING_SORT_H
 
-#include "embedding.args.h"
-#include "shared/asc_lanes.h"
-#include "shared/asc_merge.h"
-
-/* Powers of 2: rows of a tile, owners. */
-typedef struct embedding_order {
-    int64_t tile_shift, owner_shift;
-    int64_t tiles_each; /* of an owner */
-} embedding_order;
-
-static inline __aicore__ embedding_order embedding_order_of(int64_t tile_shift, int64_t owner_shift,
-                                                            int64_t tiles_each)
-{
-    embedding_order o;
-    o.tile_shift = tile_shift;
-    o.owner_shift = owner_shift;
-    o.tiles_each = tiles_each;
-    return o;
-}
-
-static inline __aicore__ int64_t embedding_slot(embedding_order o, int64_t tile)
-{
-    return (tile & (((int64_t)1 << o.owner_shift) - 1)) * o.tiles_each + (tile >> o.owner_shift);
-}
-
-/* A record: above the position, below the index, as a negative float, since sorting is
- * by falling scores. */
-static inline __aicore__ int64_t embedding_position(uint64_t record)
-{
-    return (int64_t)(record >> 32);
-}
-
-static inline __aicore__ int64_t embedding_index(uint64_t record)
-{
-    return -(int32_t)asc_f32((uint32_t)record);
-}
+#include "embedding_order.h"
 
 /* ---- a list of an owner's indices ---- */
 
@@ -65,24 +28,16 @@ typedef struct embedding_scan {
     __ubuf__ float *other;          /* as much memory as both, which lie one behind the other */
     int64_t room;                   /* of the list: more than a piece */
     int64_t used, count;            /* of it, in whole blocks of 32 B; indices in it */
-    __ubuf__ int32_t *ends;
+    __ubuf__ int32_t *ends; /* where records of tiles begin and end, a block of 32 B a tile */
+    uint64_t ends_at;
     __gm__ uint64_t *to; /* where the next record goes; NULL: that is not known yet */
 } embedding_scan;
-
-enum { EMBEDDING_NONE = INT32_MAX };
 
 static inline __aicore__ void embedding_begin(const embedding_scan *s)
 {
     const int32_t owners = (int32_t)(((int64_t)1 << s->order.owner_shift) - 1);
     asc_duplicate(s->mask, (int32_t)(owners << s->order.tile_shift), ASC_LANES);
-    for (int i = 0; i < 8; i++)
-        s->step[i] = i;
-    ASC_FENCE(PIPE_S, PIPE_V);
-    for (int64_t have = 8; have < s->piece; have *= 2) {
-        asc_add_scalar(s->step + have, s->step, (int32_t)have,
-                       (uint32_t)asc_min_of(have, s->piece - have));
-        ASC_THEN();
-    }
+    embedding_steps(s->step, s->piece);
 }
 
 static inline __aicore__ void embedding_piece_in(const embedding_scan *s, int64_t at, int slot)
@@ -156,66 +111,85 @@ static inline __aicore__ int64_t embedding_take(const embedding_scan *s, int64_t
     return kept;
 }
 
-/* ---- records ---- */
+/* ---- what leaves ---- */
 
-/* The list becomes records in the order of indices and positions; returns where they lie. */
-static inline __aicore__ __ubuf__ float *embedding_sort(const embedding_scan *s)
+/* Where the records of `tiles` tiles of the owner from `tile` on begin and end, to memory: those
+ * that `records` holds from *at on, of `count`, the first of which is record `begin`. The first
+ * tile begins with record `first`. Of tiles without records both are 0. */
+static inline __aicore__ void embedding_bounds_out(const embedding_scan *s, __gm__ int32_t *bounds,
+                                                   const __ubuf__ uint64_t *records, int64_t count,
+                                                   int64_t *at, int64_t begin, int64_t first,
+                                                   int64_t tile, int64_t tiles)
 {
-    enum { SORTED = 32, MOST = 128 }; /* of a repeat; repeats at once */
-    __ubuf__ float *keys = (__ubuf__ float *)s->list, *from = s->other, *to = keys;
-    int64_t all = SORTED;
-    while (all < s->used)
-        all *= 4;
-    if (all > s->used) {
-        asc_duplicate(s->list + s->used, EMBEDDING_NONE, (uint32_t)(all - s->used));
-        asc_duplicate(s->place + s->used, 0, (uint32_t)(all - s->used));
-        ASC_THEN();
+    const int64_t owners = (int64_t)1 << s->order.owner_shift;
+    const int64_t slot = s->owner * s->order.tiles_each + tile;
+    __ubuf__ uint64_t *ends = (__ubuf__ uint64_t *)s->ends; /* both at once */
+    ASC_FENCE(PIPE_S, PIPE_V);
+    asc_duplicate(s->ends, 0, (uint32_t)(8 * tiles));
+    ASC_FENCE(PIPE_V, PIPE_S);
+    if (first < begin)
+        ends[0] = (uint64_t)first | (uint64_t)begin << 32;
+    while (*at < count) {
+        const int64_t t = (embedding_key(records[*at]) >> s->order.tile_shift) - slot;
+        if (t >= tiles)
+            break;
+        const int64_t from = t > 0 ? begin + *at : first;
+        *at = embedding_first(s->order, records, *at + 1, count, slot + t + 1);
+        ends[4 * t] = (uint64_t)from | (uint64_t)(begin + *at) << 32;
     }
-    asc_int322float(keys, s->list, (uint32_t)all);
-    ASC_THEN();
-    asc_mul_scalar(keys, keys, -1.0f, (uint32_t)all);
-    ASC_THEN();
-    for (int64_t i = 0; i < all; i += MOST * SORTED)
-        asc_bitsort(from + 2 * i, keys + i, (__ubuf__ uint32_t *)s->place + i,
-                    (uint8_t)asc_min_of(MOST, (all - i) / SORTED));
-    ASC_THEN();
-    return asc_merge(from, to, all);
+    ASC_FENCE(PIPE_S, PIPE_MTE3);
+    asc_copy_rows_out(bounds + 2 * (tile * owners + s->owner), s->ends_at, tiles, 8, owners * 8,
+                      32);
 }
 
-/* The list to memory, sorted, and if there is `ends`, where the records of `tiles` tiles of the
- * owner from `tile` on end, the first of which is record `begin`. The list is empty then. */
-static inline __aicore__ void embedding_write(embedding_scan *s, __gm__ int32_t *ends,
-                                              int64_t begin, int64_t tile, int64_t tiles)
+/* `count` sorted records to memory, for S to read, too. */
+static inline __aicore__ void embedding_records_out(embedding_scan *s,
+                                                    const __ubuf__ uint64_t *records, int64_t count)
 {
-    const int64_t shift = s->order.tile_shift + s->order.owner_shift;
-    int64_t t = 0;
-    if (s->count) {
-        const __ubuf__ uint64_t *records = (__ubuf__ uint64_t *)embedding_sort(s);
-        asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID0);
-        asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
-        asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);
-        asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
+    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
+    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
+    if (count)
         asc_copy_ub2gm_align((__gm__ uint32_t *)s->to, (__ubuf__ uint32_t *)records,
-                             (uint32_t)s->count * 8);
-        for (int64_t i = 0; ends && i < s->count; i++)
-            for (const int64_t own = (embedding_index(records[i]) >> shift) - tile; t < own; t++)
-                s->ends[t] = (int32_t)(begin + i);
+                             (uint32_t)count * 8);
+    s->to += count;
+}
+
+/* The list to memory, sorted, and if there are `bounds`, those of `tiles` tiles of the owner from
+ * `tile` on, the first of which begins with record `first`. The list is empty then. */
+static inline __aicore__ void embedding_write(embedding_scan *s, __gm__ uint64_t *records,
+                                              __gm__ int32_t *bounds, int64_t first, int64_t tile,
+                                              int64_t tiles)
+{
+    const int64_t begin = s->to - records, all = asc_round_up(s->used, EMBEDDING_SORTED);
+    const __ubuf__ uint64_t *sorted = (__ubuf__ uint64_t *)s->other;
+    int64_t at = 0;
+    if (s->used) {
+        if (all > s->used) {
+            asc_duplicate(s->list + s->used, EMBEDDING_NONE, (uint32_t)(all - s->used));
+            asc_duplicate(s->place + s->used, 0, (uint32_t)(all - s->used));
+            ASC_THEN();
+        }
+        for (int64_t i = 0; i < all; i += s->piece)
+            embedding_keys(s->order, s->list + i, s->index, (__ubuf__ int32_t *)s->owners,
+                           (__ubuf__ int32_t *)s->value, (uint32_t)asc_min_of(s->piece, all - i));
+        sorted = embedding_records(s->list, (__ubuf__ uint32_t *)s->place, s->other, s->used);
     }
-    if (ends) {
-        for (; t < tiles; t++)
-            s->ends[t] = (int32_t)(begin + s->count);
-        ASC_FENCE(PIPE_S, PIPE_MTE3);
-        asc_copy_ub2gm_align(ends, s->ends, (uint32_t)tiles * 4);
-    }
-    s->to += s->count;
+    embedding_records_out(s, sorted, s->count);
+    if (bounds)
+        embedding_bounds_out(s, bounds, sorted, s->count, &at, begin, first, tile, tiles);
     s->used = s->count = 0;
     asc_sync(); /* all has left, or has been read */
 }
 
-/* Looks through all indices for those of `tiles` tiles from `tile` on. Returns 0 if they may be
- * more than the list holds: nothing is kept then, but if it is one tile full lists are written,
- * where `to` is known. */
-static inline __aicore__ int embedding_look(embedding_scan *s, int64_t tile, int64_t tiles)
+/* ---- an owner that looks through all indices ---- */
+
+/* Looks for those of `tiles` tiles from `tile` on. Returns 0 if they may be more than the list
+ * holds: nothing is kept then, but if it is one tile full lists are written, where `to` is known.
+ * */
+static inline __aicore__ int embedding_look(embedding_scan *s, __gm__ uint64_t *records,
+                                            int64_t tile, int64_t tiles)
 {
     const int64_t shift = s->order.tile_shift + s->order.owner_shift;
     int fits = 1, slot = 0;
@@ -226,7 +200,7 @@ static inline __aicore__ int embedding_look(embedding_scan *s, int64_t tile, int
         embedding_piece_in(s, at + s->piece, slot ^ 1);
         if (s->used + s->piece > s->room) {
             if (tiles == 1 && s->to)
-                embedding_write(s, 0, 0, tile, tiles);
+                embedding_write(s, records, 0, 0, tile, tiles);
             else
                 fits = 0;
         }
@@ -251,27 +225,27 @@ static inline __aicore__ int64_t embedding_before(const embedding_scan *s)
     return sum;
 }
 
-/* The kernel's body: `records` and `ends` of the owner. */
-static inline __aicore__ void embedding_sort_owner(embedding_scan *s, __gm__ uint64_t *records,
-                                                   __gm__ int32_t *ends)
+/* All that is the owner's, to `records` and `bounds`. */
+static inline __aicore__ void embedding_look_all(embedding_scan *s, __gm__ uint64_t *records,
+                                                 __gm__ int32_t *bounds)
 {
     const int64_t share = s->n >> s->order.owner_shift, each = s->order.tiles_each;
     int64_t tiles = asc_min_of(each, EMBEDDING_ENDS);
     embedding_begin(s);
-    s->to = 0;
     if (share > s->room / 2)
         tiles = tiles * s->room / (2 * share);
     for (int64_t tile = 0; tile < each;) {
+        int64_t first = s->to ? s->to - records : 0;
         tiles = tiles > 0 ? asc_min_of(tiles, each - tile) : 1;
-        const int fits = embedding_look(s, tile, tiles);
-        if (!s->to) {
+        const int knew = s->to != 0, fits = embedding_look(s, records, tile, tiles);
+        if (!knew) {
             s->to = records + embedding_before(s);
+            first = s->to - records;
             if (!fits && tiles == 1)
                 continue; /* again, and lists are written */
         }
         if (fits) {
-            const int64_t begin = s->to - records;
-            embedding_write(s, ends + s->owner * each + tile, begin, tile, tiles);
+            embedding_write(s, records, bounds, first, tile, tiles);
             tile += tiles;
         } else {
             tiles /= 2;
