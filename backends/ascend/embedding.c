@@ -87,8 +87,6 @@ static tg_status plan_sums(ascend_plan *plan, const tg_tensor *dy, const tg_tens
     layout->tasks = layout->row_tiles * layout->column_tiles;
     layout->blocks = layout->tasks < cores ? layout->tasks : cores;
     order->owner_shift = shift_of(layout->row_tiles < cores ? layout->row_tiles : cores);
-    const int64_t owners = (int64_t)1 << order->owner_shift;
-    order->tiles_each = (layout->row_tiles + owners - 1) / owners;
     return TG_OK;
 }
 
@@ -120,16 +118,26 @@ typedef struct shares {
     int64_t chunk, chunks, pitch; /* chunks: 0: there are none */
 } shares;
 
-/* One a core; where lists hold less, more of them. None of so few positions that each owner looks
- * through them all in less time than a launch takes. */
-static shares shares_of(int64_t n, int64_t owners, int64_t list, int64_t cores)
+/* One a core; where lists hold less, more of them, and as many owners as it takes for the lists to
+ * hold twice what each has on average. None of so few positions that each owner looks through them
+ * all in less time than a launch takes. */
+static shares shares_of(tile_order *order, int64_t n, int64_t row_tiles, int64_t list,
+                        int64_t cores)
 {
     enum { FEW = 4096, WHOLE = 64 };
-    shares s = {0, 0, (owners + 8) / 8 * 8};
+    shares s = {0};
     const int64_t each = ((n + cores - 1) / cores + WHOLE - 1) / WHOLE * WHOLE;
     s.chunk = each < list ? each : list;
-    if (n > FEW && n <= EMBEDDING_SHARES * s.chunk && owners < EMBEDDING_OWNERS)
+    if (n > FEW && n <= EMBEDDING_SHARES * s.chunk && order->owner_shift < 7) {
         s.chunks = (n + s.chunk - 1) / s.chunk;
+        while (n >> order->owner_shift > list / 2 &&
+               (int64_t)2 << order->owner_shift <= row_tiles &&
+               (int64_t)2 << order->owner_shift <= EMBEDDING_OWNERS)
+            order->owner_shift++;
+    }
+    const int64_t owners = (int64_t)1 << order->owner_shift;
+    order->tiles_each = (row_tiles + owners - 1) / owners;
+    s.pitch = (owners + 8) / 8 * 8;
     return s;
 }
 
@@ -145,8 +153,10 @@ tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_arg
     ASCEND_TRY(plan_sums(&sums, args->dy, args->dweight, &order));
     ASCEND_TRY(plan_list(&sort, SORT, args->dweight, &list));
     ASCEND_TRY(plan_list(&share, SHARE, args->dweight, &share_list));
-    const int64_t owners = (int64_t)1 << order.owner_shift, cores = share.problem.cores;
-    const shares cut = shares_of(n, owners, share_list, cores);
+    const int64_t cores = share.problem.cores;
+    const shares cut =
+        shares_of(&order, n, sums.layout.row_tiles, share_list < list ? share_list : list, cores);
+    const int64_t owners = (int64_t)1 << order.owner_shift;
     const size_t slots = (size_t)(order.tiles_each * owners);
     const size_t of_records = (size_t)n * 8, of_starts = (size_t)(cut.chunks * cut.pitch) * 4;
     ASCEND_TRY(ascend_scratch(ctx, 2 * of_records + slots * 8 + of_starts, (void **)&memory));
@@ -154,7 +164,7 @@ tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_arg
     const ascend_memory shares = {memory + of_records, of_records};
     const ascend_memory bounds = {memory + 2 * of_records, slots * 8};
     const ascend_memory starts = {memory + 2 * of_records + slots * 8, of_starts};
-    sort.layout.blocks = owners;
+    sort.layout.blocks = owners < cores ? owners : cores;
     share.layout.blocks = cut.chunks < cores ? cut.chunks : cores;
     if (cut.chunks)
         ASCEND_TRY(ASCEND_LAUNCH(ctx, &share, embedding_share, .indices = args->indices,

@@ -52,8 +52,8 @@ enum { EMBEDDING_BOUNDS = 32 }; /* tiles whose bounds a block copies in at a tim
 #define EMBEDDING_SMALL TG_UB_OPTION(2)
 enum { EMBEDDING_LARGE_LIST = 8192, EMBEDDING_MIDDLE_LIST = 2048, EMBEDDING_SMALL_LIST = 512 };
 enum { EMBEDDING_ENDS = 256 };
-enum { EMBEDDING_SHARES = 64 };                               /* at most, that are merged */
-enum { EMBEDDING_OWNERS = 128, EMBEDDING_NONE = 0x7fffffff }; /* a key behind all others */
+enum { EMBEDDING_SHARES = 128, EMBEDDING_OWNERS = 256 }; /* at most, where shares are merged */
+enum { EMBEDDING_NONE = 0x7fffffff };                    /* a key behind all others */
 
 /* indices: a piece; a list, twice. */
 #define EMBEDDING_LISTED(X)                                                                     \
@@ -87,7 +87,7 @@ enum { EMBEDDING_OWNERS = 128, EMBEDDING_NONE = 0x7fffffff }; /* a key behind al
     X(I64, pitch)                \
     EMBEDDING_LIST(X)            \
     EMBEDDING_LISTED(X)          \
-    X(BUFFER, start, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_OWNERS)
+    X(BUFFER, start, .per = TG_UB_FIXED, .bytes = 4 * (EMBEDDING_OWNERS + 8))
 
 /* records: n of 8 bytes, sorted by slot of their tiles and by row; shares, starts: of
  * EMBEDDING_SHARE, of `chunks` chunks; 0: there are none. */

@@ -119,7 +119,6 @@ ASC_KERNEL embedding_sort_i64(ASC_PARAMS(EMBEDDING_SORT))
     s.n = n;
     s.piece = piece;
     s.order = embedding_order_of(tile_shift, owner_shift, tiles_each);
-    s.owner = asc_get_block_idx();
     s.indices_at = indices_at;
     s.index = ASC_UB(int32_t, index_at, 0);
     s.step = ASC_UB(int32_t, step_at, 0);
@@ -133,7 +132,6 @@ ASC_KERNEL embedding_sort_i64(ASC_PARAMS(EMBEDDING_SORT))
     s.before = ASC_SCRATCH(before);
     s.ends = ASC_UB(int32_t, ends_at, 0);
     s.ends_at = asc_place(ends_at, 0);
-    s.to = 0;
     s.room = list;
     s.list = ASC_UB(int32_t, list_at, 0);
     s.place = s.list + list;
@@ -141,8 +139,12 @@ ASC_KERNEL embedding_sort_i64(ASC_PARAMS(EMBEDDING_SORT))
     asc_init();
     asc_set_copy_pad_val((uint16_t)0);
     ASC_SLOTS(asc_sync_notify, PIPE_V, PIPE_MTE2);
-    if (!chunks || !embedding_merge_all(&s, &from, records, bounds))
-        embedding_look_all(&s, records, bounds);
+    for (s.owner = asc_get_block_idx(); s.owner >> owner_shift == 0;
+         s.owner += asc_get_block_num()) {
+        s.to = 0;
+        if (!chunks || !embedding_merge_all(&s, &from, records, bounds))
+            embedding_look_all(&s, records, bounds);
+    }
     ASC_SLOTS(asc_sync_wait, PIPE_V, PIPE_MTE2);
 }
 
