@@ -27,10 +27,8 @@
 #define grouped_clear TG_AT_LEVEL(grouped_clear)
 
 #if defined(SIMD_BF16_DOT)
-enum { GROUPED_PAIRS = 1 };
 #define GROUPED_TAKES TG_TAKES_BF16
 #else
-enum { GROUPED_PAIRS = 0 };
 #define GROUPED_TAKES TG_TAKES_FLOATS
 #endif
 
@@ -85,7 +83,7 @@ typedef struct grouped_product {
     /* A task has columns from two places, `second` apart, each of `cols`. 0: from one. */
     int64_t second;
     int64_t unit; /* tasks begin at multiples of so many columns; 0: of any number */
-    int alike;    /* groups of few rows are computed as others are; grouped_run() sets it */
+    int alike;    /* rows do not know their batch; grouped_run() sets it */
     void (*write)(const struct grouped_product *p, const grouped_block *b);
     const void *arg;
 } grouped_product;
@@ -96,6 +94,7 @@ struct grouped_block {
     int64_t group, row, rows, col, cols;
     const float *sums, *second; /* of the first row; second: those of the second place */
     int64_t stride;
+    const char *then; /* of matrices: where the next task begins to read; or NULL */
 };
 
 /* Memory for any number of products, one after the other: taken before the first one writes. */

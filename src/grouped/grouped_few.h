@@ -1,121 +1,254 @@
-/* src/grouped/grouped_few.h - groups of few rows, which read each matrix once: nothing of it is
- * packed. A part of grouped.c. */
+/* src/grouped/grouped_few.h - groups of few rows, which read each matrix once, from where it lies:
+ * nothing of it is packed. Results add up their terms in the order of those of many rows. A part of
+ * grouped.c. */
 #ifndef TG_GROUPED_FEW_H
 #define TG_GROUPED_FEW_H
 
-#include "grouped_panels.h"
+#include "grouped_steps.h"
+#include "simd/few_rows.h"
 
-SIMD_INLINE vf multiply_add_words(vf sum, vi a, vi b)
+/* Rows of a block, packed whole: parts of WORDS words, one after the other, each of `height` lanes
+ * that are LANE words apart. Lanes behind the block's rows are 0. */
+static inline void pack_few(const grouped_product *p, const grouped_block *b, const step *s,
+                            int64_t height)
 {
-#if defined(SIMD_BF16_DOT)
-    return v_dot_bf16(sum, a, b);
-#else
-    return sum + (vf)a * (vf)b;
-#endif
-}
-
-/* Products of `rows` rows on the left, a constant up to FEW_ROWS, with FEW_COLS on the right that
- * follow each other, of which `cols` are there. Meanwhile the memory of the next ones is asked for.
- */
-SIMD_INLINE void multiply_rows(el e, int rows, const char *const *left, const char *right,
-                               int64_t stride, int64_t cols, int64_t terms, float *sums,
-                               int64_t sums_stride)
-{
-    vf sum[FEW_ROWS][FEW_COLS];
-    const char *column[FEW_COLS];
-    for (int c = 0; c < FEW_COLS; c++)
-        column[c] = right + (c < cols ? c : 0) * stride;
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 16
-        for (int c = 0; c < FEW_COLS; c++)
-            sum[r][c] = v_set(0.0f);
-    for (int64_t t = 0; t < terms; t += VL * PER_WORD) {
-        vi x[FEW_COLS];
-#pragma GCC unroll 16
-        for (int c = 0; c < FEW_COLS; c++) {
-            x[c] = words_of_row(e, column[c], t, terms - t);
-            __builtin_prefetch(column[c] + FEW_COLS * stride + t * el_size(e), 0, 2);
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++) {
-            const vi y = words_of_row(e, left[r], t, terms - t);
-#pragma GCC unroll 16
-            for (int c = 0; c < FEW_COLS; c++)
-                sum[r][c] = multiply_add_words(sum[r][c], y, x[c]);
-        }
+    const int64_t part = WORDS * WORD_TERMS;
+    word *out = s->whole;
+    for (int64_t t = 0; t < s->terms; t += part, out += height * LANE) {
+        pack_left(0, &p->left, b->row, b->rows, s->term0 + t, grouped_least(s->terms - t, part),
+                  out);
+        memset(out + b->rows * LANE, 0, sizeof(word) * (size_t)((height - b->rows) * LANE));
     }
-    for (int r = 0; r < rows; r++)
-        for (int c = 0; c < FEW_COLS; c++)
-            sums[r * sums_stride + c] = v_sum(sum[r][c]);
 }
 
-/* A block whose right factor's lanes are rows. */
-SIMD_INLINE void multiply_few(el e, const grouped_product *p, const grouped_block *b, int place,
-                              float *sums)
+/* ---- matrices whose rows are columns of the product ---- */
+
+/* Some columns of a block, at most VL, and those that are read next. */
+typedef struct few_columns {
+    const char *at, *next; /* next: or NULL */
+    int64_t stride, count; /* bytes; columns */
+    int in_order;          /* rows of the matrix follow each other without a gap */
+    const word *left;      /* packed */
+    float *sums;
+    int64_t sums_stride;
+    int add; /* to sums that are there */
+} few_columns;
+
+/* One part of at most WORDS words, which begins `done` bytes behind the first term. */
+SIMD_INLINE void sum_part_of_columns(el e, int rows, const few_columns *c, const word *left,
+                                     int64_t done, int64_t terms, vf *sum)
 {
-    grouped_factor f = p->right;
-    f.data += b->group * p->right_rows * f.stride * el_size(e);
-    const int64_t stride = f.stride * el_size(e);
-    for (int64_t k = 0; k < b->cols; k += FEW_COLS) {
-        const char *right = grouped_row_at(&f, b->col + k + place * p->second, 0);
-        const int64_t cols = b->cols - k;
-        for (int64_t i = 0; i < b->rows; i += FEW_ROWS) {
-            const char *left[FEW_ROWS];
-            float *to = sums + i * b->stride + k;
-            const int64_t rows = grouped_least(b->rows - i, FEW_ROWS);
-            for (int r = 0; r < FEW_ROWS; r++)
-                left[r] = grouped_row_at(&p->left, b->row + i + (r < rows ? r : 0), 0);
-            if (rows > 2)
-                multiply_rows(e, FEW_ROWS, left, right, stride, cols, p->terms, to, b->stride);
-            else if (rows > 1)
-                multiply_rows(e, 2, left, right, stride, cols, p->terms, to, b->stride);
+    for (int64_t t = 0; t < terms; t += SQUARE_TERMS) {
+        const int64_t at = done + t * el_size(e), n = grouped_least(terms - t, SQUARE_TERMS);
+        const square_left words = {left + t / WORD_TERMS, LANE, 1};
+        square_ahead next = {c->next ? c->next + at : NULL, c->stride};
+        if (c->next && c->in_order)
+            next = (square_ahead){c->next + at * VL, LINE};
+        if (c->count == VL && n == SQUARE_TERMS)
+            add_square(e, rows, 1, c->at + at, c->stride, VL, SQUARE_TERMS, words, next, sum);
+        else
+            add_square(e, rows, 0, c->at + at, c->stride, c->count, n, words, next, sum);
+    }
+}
+
+SIMD_INLINE void sum_columns(el e, int rows, const few_columns *c, int64_t count, int64_t terms)
+{
+    const word *left = c->left;
+    int add = c->add;
+    for (int64_t t = 0; t < terms; t += WORDS * WORD_TERMS, left += rows * LANE, add = 1) {
+        vf sum[FEW];
+#pragma GCC unroll 24
+        for (int r = 0; r < rows; r++)
+            sum[r] = v_set(0.0f);
+        sum_part_of_columns(e, rows, c, left, t * el_size(e),
+                            grouped_least(terms - t, WORDS * WORD_TERMS), sum);
+        float *to = c->sums;
+#pragma GCC unroll 24
+        for (int r = 0; r < rows; r++, to += c->sums_stride)
+            if (r < count)
+                v_store(EL_F32, to, 0, add ? v_load(EL_F32, to, 0) + sum[r] : sum[r]);
+    }
+}
+
+/* The rows that such a block is packed and computed for. */
+static inline int64_t few_height(int64_t rows)
+{
+    return rows <= 2 ? rows : rows <= 4 ? 4 : rows <= 8 && FEW > 8 ? 8 : FEW;
+}
+
+SIMD_INLINE void sum_few_columns(el e, const few_columns *c, int64_t rows, int64_t terms)
+{
+#define OF(height)                                                       \
+    if (few_height(rows) == (height) && (height) <= FEW) {               \
+        sum_columns(e, (height) < FEW ? (height) : FEW, c, rows, terms); \
+        return;                                                          \
+    }
+    OF(1)
+    OF(2)
+    OF(4)
+    OF(8)
+    OF(FEW)
+#undef OF
+}
+
+/* Where column `k` behind a block's columns begins, those of the second place behind the first
+ * one's; behind all of them, where `then` says. */
+static inline const char *few_column_at(const grouped_product *p, const grouped_factor *f,
+                                        const grouped_block *b, const step *s, int place, int64_t k)
+{
+    if (k >= b->cols && place == 0 && p->second)
+        return grouped_row_at(f, b->col + p->second, s->term0);
+    if (k >= b->cols)
+        return b->then;
+    return grouped_row_at(f, b->col + k + place * p->second, s->term0);
+}
+
+static inline void multiply_few_columns(const grouped_product *p, const grouped_block *b,
+                                        const step *s, int64_t cols)
+{
+    const grouped_factor f = matrix_of(p, b->group);
+    const int64_t height = few_height(b->rows);
+    pack_few(p, b, s, height);
+    for (int place = 0; place < (p->second ? 2 : 1); place++)
+        for (int64_t k = 0; k < b->cols; k += VL) {
+            const few_columns c = {.at = few_column_at(p, &f, b, s, place, k),
+                                   .next = few_column_at(p, &f, b, s, place, k + VL),
+                                   .stride = f.stride * el_size(f.type),
+                                   .count = grouped_least(b->cols - k, VL),
+                                   .in_order = s->terms == f.stride,
+                                   .left = s->whole,
+                                   .sums = s->sums + place * cols + k,
+                                   .sums_stride = b->stride,
+                                   .add = s->add};
+            if (PAIRS)
+                sum_few_columns(EL_BF16, &c, b->rows, s->terms);
             else
-                multiply_rows(e, 1, left, right, stride, cols, p->terms, to, b->stride);
+                EL_SPECIALIZE(f.type, sum_few_columns, &c, b->rows, s->terms);
         }
+}
+
+/* ---- matrices whose rows are terms ---- */
+
+/* Some words of all columns, from the rows of their terms, of which `there` are there. */
+typedef struct few_terms {
+    const char *row[FEW_WORDS * WORD_TERMS];
+    int64_t ahead; /* bytes from a row to that which is asked for */
+    const word *left;
+    float *sums;
+    int64_t rows, stride, cols;
+} few_terms;
+
+SIMD_INLINE void add_terms(el e, const few_terms *t, int64_t words, int64_t k, int64_t n)
+{
+    vi x[FEW_WORDS];
+    const int64_t skip = k * el_size(e);
+    for (int64_t w = 0; w < words; w++) {
+        const char *first = t->row[w * WORD_TERMS], *second = t->row[(w + 1) * WORD_TERMS - 1];
+        x[w] = words_across(e, first + skip, second ? second + skip : NULL, n);
+    }
+    const word *left = t->left;
+    float *to = t->sums + k;
+    for (int64_t r = 0; r < t->rows; r++, left += LANE, to += t->stride) {
+        vf sum = v_load(EL_F32, to, 0);
+        for (int64_t w = 0; w < words; w++)
+            sum = add_word(sum, left + w, x[w]);
+        v_store(EL_F32, to, 0, sum);
     }
 }
 
-/* A vector of columns of the right factor's words p to p + FEW_WORDS times the left one's. */
-SIMD_INLINE void add_products(int64_t rows, const word *left, const vi *x, float *sums,
-                              int64_t stride)
+/* Two vectors of columns that are there, from rows that are. */
+SIMD_INLINE void add_whole_terms(el e, const few_terms *t, int64_t k)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        vf sum = v_load(EL_F32, sums + r * stride, 0);
+    vi x[FEW_WORDS][NV] __attribute__((aligned(64)));
+    const int64_t skip = k * el_size(e);
+#pragma GCC unroll 8
+    for (int w = 0; w < FEW_WORDS; w++) {
+        const char *first = t->row[w * WORD_TERMS] + skip;
+        const char *second = t->row[(w + 1) * WORD_TERMS - 1] + skip;
+        if (PAIRS)
+            pairs_across(first, second, (word *)x[w]);
+        for (int v = 0; !PAIRS && v < NV; v++)
+            x[w][v] = words_across(e, first + v * VL * el_size(e), NULL, VL);
+        __builtin_prefetch(first + t->ahead, 0, 3);
+        if (PAIRS)
+            __builtin_prefetch(second + t->ahead, 0, 3);
+        else if (NR * el_size(e) > LINE)
+            __builtin_prefetch(first + t->ahead + LINE, 0, 3);
+    }
+    const word *left = t->left;
+    float *to = t->sums + k;
+    for (int64_t r = 0; r < t->rows; r++, left += LANE, to += t->stride) {
+        vf sum[NV];
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; v++)
+            sum[v] = v_load(EL_F32, to, v * VL);
 #pragma GCC unroll 8
         for (int w = 0; w < FEW_WORDS; w++)
-            sum = multiply_add(sum, left[w * MR + r], (vf)x[w]);
-        v_store(EL_F32, sums + r * stride, 0, sum);
+#pragma GCC unroll 4
+            for (int v = 0; v < NV; v++)
+                sum[v] = add_word(sum[v], left + w, x[w][v]);
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; v++)
+            v_store(EL_F32, to, v * VL, sum[v]);
     }
 }
 
-/* Some terms of a block of at most MR rows whose right factor's terms are rows; left: packed, and 0
- * behind the last word. sums: 0 at first. */
-SIMD_INLINE void multiply_few_terms(el e, const grouped_factor *f, int64_t rows, int64_t lane0,
-                                    int64_t cols, int64_t term0, int64_t terms, const word *left,
-                                    float *sums, int64_t stride)
+/* sums, 0 at first, of `terms` terms from term0 on and columns from lane0 on. */
+SIMD_INLINE void sum_few_terms(el e, const grouped_factor *f, int64_t term0, int64_t terms,
+                               int64_t lane0, few_terms t)
 {
-    const int64_t step = FEW_WORDS * PER_WORD;
-    for (int64_t t = 0; t < terms; t += step, left += FEW_WORDS * MR) {
-        const char *row[FEW_WORDS * PER_WORD];
-        for (int i = 0; i < step; i++)
-            row[i] = t + i < terms ? grouped_row_at(f, term0 + t + i, lane0) : NULL;
-        for (int64_t k = 0; k < cols; k += VL) {
-            const int64_t n = grouped_least(cols - k, VL);
-            vi x[FEW_WORDS];
-#pragma GCC unroll 8
-            for (int w = 0; w < FEW_WORDS; w++) {
-                const term_rows t = {row[w * PER_WORD], row[w * PER_WORD + PER_WORD - 1]};
-                x[w] = t.first ? words_of_lanes(e, t, k, n) : v_seti(0);
-            }
-            add_products(rows, left, x, sums + k, stride);
-        }
+    enum { STEP = FEW_WORDS * WORD_TERMS };
+    const int64_t stride = f->stride * el_size(e);
+    const int64_t rows = AHEAD / (t.cols * el_size(e));
+    t.ahead = (rows > STEP ? rows : STEP) * stride;
+    for (int64_t i = 0; i < terms; i += STEP, t.left += FEW_WORDS) {
+        const char *first = grouped_row_at(f, term0 + i, lane0);
+        for (int j = 0; j < STEP; j++)
+            t.row[j] = i + j < terms ? first + j * stride : NULL;
+        int64_t k = 0;
+        for (; i + STEP <= terms && k + NR <= t.cols; k += NR)
+            add_whole_terms(e, &t, k);
+        for (const int64_t words = words_of(grouped_least(terms - i, STEP)); k < t.cols; k += VL)
+            add_terms(e, &t, words, k, grouped_least(t.cols - k, VL));
     }
 }
 
+/* What a part of the terms adds up to is added to the sums of those before. */
+static inline void add_sums(const few_terms *t, float *to, int64_t stride, int add)
+{
+    for (int64_t r = 0; r < t->rows; r++)
+        for (int64_t k = 0; k < t->cols; k += VL) {
+            const vf x = v_load(EL_F32, t->sums + r * t->stride, k);
+            float *at = to + r * stride;
+            v_store(EL_F32, at, k, add ? v_load(EL_F32, at, k) + x : x);
+        }
+}
+
+static inline void multiply_few_terms(const grouped_product *p, const grouped_block *b,
+                                      const step *s, int64_t cols)
+{
+    const grouped_factor f = matrix_of(p, b->group);
+    few_terms t = {.left = s->whole,
+                   .sums = s->sums + ROWS * COLS - FEW_SUMS,
+                   .rows = b->rows,
+                   .stride = round_up(b->cols, NR),
+                   .cols = b->cols};
+    pack_few(p, b, s, b->rows);
+    for (int place = 0; place < (p->second ? 2 : 1); place++) {
+        const int64_t lane0 = b->col + place * p->second;
+        memset(t.sums, 0, sizeof *t.sums * (size_t)(t.rows * t.stride));
+        if (PAIRS)
+            sum_few_terms(EL_BF16, &f, s->term0, s->terms, lane0, t);
+        else
+            EL_SPECIALIZE(f.type, sum_few_terms, &f, s->term0, s->terms, lane0, t);
+        add_sums(&t, s->sums + place * cols, b->stride, s->add);
+    }
+}
+
+/* Beside a matrix unit, whose tiles add up in an order of their own, such groups differ. */
 static inline int is_few(const grouped_product *p, int64_t rows)
 {
-    return !p->by_group && !p->alike && rows <= (p->terms_are_rows ? FEW_TERMS : FEW);
+    return !p->by_group && !(TILES && p->alike) && rows <= (p->terms_are_rows ? FEW_TERMS : FEW);
 }
 
 #endif

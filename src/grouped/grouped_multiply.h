@@ -219,16 +219,16 @@ SIMD_INLINE void multiply_panels(int by_lanes, int count, int vectors, const wor
         ask_for_some(!by_lanes, &m->next);
         const int64_t end = grouped_least(words, first + STRETCH);
         for (int64_t p = first; p < end; p++, right += NR) {
-            vf x[NV];
+            vi x[NV];
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++)
-                x[v] = (vf) * (const vi_mem *)(right + v * VL);
+                x[v] = *(const words_mem *)(right + v * VL);
 #pragma GCC unroll 16
             for (int r = 0; r < count; r++)
 #pragma GCC unroll 4
                 for (int v = 0; v < vectors; v++)
-                    sum[r][v] = multiply_add(
-                        sum[r][v], by_lanes ? left[r * LANE + p] : left[p * MR + r], x[v]);
+                    sum[r][v] = add_word(sum[r][v],
+                                         by_lanes ? left + r * LANE + p : left + p * MR + r, x[v]);
         }
     }
 #pragma GCC unroll 16

@@ -3,19 +3,18 @@
 #define TG_GROUPED_SIZES_H
 
 #include "grouped_cpu.h"
-#include "simd/register_tile.h"
+#include "simd/words.h"
 #include "tiles.h"
 
 enum {
-    PER_WORD = 1 + GROUPED_PAIRS,
     LEFT_LANES = TILES ? 2 * VL : MR, /* of a panel on the left; NR of one on the right */
     WORDS = 512,                      /* of terms that are packed at once */
     /* Terms of a matrix's rows, which are read a few lines at a time: these lines may all lie in a
      * few sets of the caches; and panels that are packed one after the other, of neighbours. */
-    TERMS = GROUPED_PAIRS || VL == 16 ? 256 : WORDS,
-    GROUP = GROUPED_PAIRS ? 4
-            : VL == 16    ? 2
-                          : 1,
+    TERMS = PAIRS || VL == 16 ? 256 : WORDS,
+    GROUP = PAIRS      ? 4
+            : VL == 16 ? 2
+                       : 1,
     LANE = WORDS + VL, /* words from a lane to the next: not a power of two, for the caches */
     /* Of a task, with COLS and WORDS: what it has of memory stays in L2, which is larger beside a
      * matrix unit. */
@@ -23,24 +22,22 @@ enum {
     COLS = 512,         /* of a task, from both places */
     TASKS_A_THREAD = 8, /* are wanted: others wait at the end for the last one */
     /* Groups of at most so many rows are multiplied with a matrix that is not packed, whose lanes,
-     * or terms, are rows; and the blocks of that. */
-    FEW = TILES || MR < 8 ? 4 : 8,
-    FEW_TERMS = MR < 8 ? MR : 8,
-    FEW_ROWS = SIMD_REGISTERS == 32 ? 4 : 2,
-    FEW_COLS = 4,
-    FEW_WORDS = 4,
-    LINE = 64,    /* bytes of a line of the caches */
-    STRETCH = 16, /* words that are multiplied between requests for memory */
+     * or terms, are rows. */
+    FEW = TILES                  ? 4
+          : SIMD_REGISTERS == 32 ? 16
+                                 : 8,
+    FEW_TERMS = TILES ? 4 : 16,
+    FEW_WORDS = 4,   /* of terms that are rows, at a time */
+    FEW_SUMS = 8192, /* of columns of such a task, and a part of its terms: near the first cache */
+    AHEAD = 16384,   /* bytes between what is read there and what is asked for */
+    LINE = 64,       /* bytes of a line of the caches */
+    STRETCH = 16,    /* words that are multiplied between requests for memory */
     /* memory of a worker, in words: of the factor that is packed whole, of panels of the other
      * one, and of the sums */
-    WHOLE = ROWS * LANE + FEW_WORDS * MR + NR * VL,
+    WHOLE = ROWS * LANE + NR * VL,
     PANEL = WORDS * NR > LEFT_LANES *LANE ? WORDS *NR : LEFT_LANES *LANE,
     MEMORY = WHOLE + PANEL + ROWS * COLS
 };
-
-typedef int32_t word __attribute__((may_alias));
-typedef int32_t vi_mem __attribute__((vector_size(4 * VL), aligned(4), may_alias));
-typedef uint16_t vh_lanes __attribute__((vector_size(2 * VL), aligned(2), may_alias));
 
 static inline int64_t round_up(int64_t n, int64_t unit)
 {
@@ -52,11 +49,6 @@ static inline int64_t even_part(int64_t n, int64_t most, int64_t unit)
 {
     const int64_t parts = (n + most - 1) / most;
     return parts < 1 ? unit : round_up((n + parts - 1) / parts, unit);
-}
-
-static inline int64_t words_of(int64_t terms)
-{
-    return (terms + PER_WORD - 1) / PER_WORD;
 }
 
 #endif

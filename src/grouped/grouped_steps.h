@@ -8,7 +8,7 @@
 typedef struct job {
     const grouped_product *p;
     int64_t *first; /* task of each group, and behind the last */
-    int64_t cols;   /* most of a task, from each place */
+    int64_t parts;  /* of what columns a task may have: so that there are enough tasks */
     word *memory;
 } job;
 
@@ -26,6 +26,7 @@ typedef struct step {
     int writes;         /* what a panel with a panel completes is written at once */
     word *whole, *panel;
     float *sums;
+    int64_t cols; /* of sums of a place */
 } step;
 
 /* The matrix of a block's group, or what takes its place. */
@@ -42,7 +43,7 @@ static inline grouped_factor matrix_of(const grouped_product *p, int64_t group)
 static inline left_panel left_of_matrix(const grouped_factor *f, int64_t lane, int64_t lanes,
                                         const step *s)
 {
-    if (TILES && lanes == LEFT_LANES && s->terms % (VL * PER_WORD) == 0)
+    if (TILES && lanes == LEFT_LANES && s->terms % (VL * WORD_TERMS) == 0)
         return (left_panel){(const word *)grouped_row_at(f, lane, s->term0),
                             f->stride * el_size(f->type), 1};
     pack_left(0, f, lane, lanes, s->term0, s->terms, s->panel);
@@ -51,9 +52,8 @@ static inline left_panel left_of_matrix(const grouped_factor *f, int64_t lane, i
 
 /* The matrix's lanes are rows: its panels, on the left, lie in memory as they are multiplied. Rows
  * of the block, on the right, are packed whole, and sums come out transposed. */
-static inline void multiply_turned(const job *j, const grouped_block *b, const step *s)
+static inline void multiply_turned(const grouped_product *p, const grouped_block *b, const step *s)
 {
-    const grouped_product *p = j->p;
     const grouped_factor f = matrix_of(p, b->group);
     const int64_t right = round_up(s->words, VL) * NR;
     const int64_t width = s->terms * el_size(f.type);
@@ -71,7 +71,7 @@ static inline void multiply_turned(const job *j, const grouped_block *b, const s
             meanwhile m = {next_lines_of(&f, lane + LEFT_LANES, s->term0, LEFT_LANES, width, times),
                            NULL};
             m.next.near = !TILES;
-            float *to = s->sums + place * round_up(j->cols, NR) + k;
+            float *to = s->sums + place * s->cols + k;
             for (int64_t i = 0; i < b->rows; i += NR) {
                 const int64_t rows = grouped_least(b->rows - i, NR);
                 turned_sums *const sums = &t[now];
@@ -184,9 +184,9 @@ static inline void multiply_parts(const grouped_product *p, const grouped_block 
 
 /* Terms are rows of the factor on the right, of which some panels, which lie side by side, are
  * packed and then multiplied. */
-static inline void multiply_straight(const job *j, const grouped_block *b, const step *s)
+static inline void multiply_straight(const grouped_product *p, const grouped_block *b,
+                                     const step *s)
 {
-    const grouped_product *p = j->p;
     const grouped_factor f = matrix_of(p, b->group);
     const packed_rows rows = pack_rows(p, b, s);
     const int64_t panel = round_up(s->words, VL) * NR, group = p->by_group ? NR : GROUP * NR;
@@ -201,7 +201,7 @@ static inline void multiply_straight(const job *j, const grouped_block *b, const
                 pack_right(1, &f, lane0 + c, grouped_least(b->cols - c, NR), s->right_term,
                            s->terms, s->panel + (c - k) / NR * panel);
             meanwhile m = {lines_behind(p, &f, b, s, place, k, group, times), NULL};
-            float *to = s->sums + place * round_up(j->cols, NR);
+            float *to = s->sums + place * s->cols;
             for (int64_t c = k; c < end; c += NR)
                 multiply_parts(p, b, s, &rows, s->panel + (c - k) / NR * panel, c, to + c, &m);
         }
