@@ -15,6 +15,17 @@ typedef struct job {
     double *row_loss; /* of each row */
 } job;
 
+/* So many bytes of scratch leave room for the next rows in the second cache. */
+enum { NEAR = 1 << 19 };
+
+static next_rows next_of(const job *j, int64_t row, int64_t end)
+{
+    if (row + 1 >= end || row_scratch(j->f->batch.n) * (int64_t)sizeof(float) > NEAR)
+        return (next_rows){NULL, NULL, 0};
+    return (next_rows){row_at(&j->student, row + 1), row_at(&j->teacher, row + 1),
+                       el_size(j->o.type)};
+}
+
 static void run_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
     const job *j = arg;
@@ -23,8 +34,9 @@ static void run_rows(void *arg, int64_t begin, int64_t end, int worker)
         char *gradient = j->o.gradient ? row_at(&j->dstudent, r) : NULL;
         j->row_loss[r] = 0;
         if (!batch_ignores(&j->f->batch, r))
-            j->row_loss[r] = run_row(&j->o, row_at(&j->student, r), row_at(&j->teacher, r),
-                                     gradient, n, j->scratch + worker * row_scratch(n));
+            j->row_loss[r] =
+                run_row(&j->o, row_at(&j->student, r), row_at(&j->teacher, r), gradient, n,
+                        j->scratch + worker * row_scratch(n), next_of(j, r, end));
         else if (j->o.gradient && n)
             memset(gradient, 0, (size_t)(n * el_size(j->o.gradient_type)));
     }
@@ -36,9 +48,10 @@ static row_options options_of(const sjsd *f, double share)
     row_options o = {.kind = f->beta == 0   ? KIND_FORWARD
                              : f->beta == 1 ? KIND_REVERSE
                                             : (divergence_kind)mixture_kind_of(f->beta),
+                     .loss = f->loss != NULL,
                      .gradient = f->dstudent != NULL,
                      .type = el_of(f->student),
-                     .gradient_type = f->dstudent ? el_of(f->dstudent) : EL_F32,
+                     .gradient_type = f->dstudent ? el_of(f->dstudent) : el_of(f->student),
                      .mixture = mixture_constants_of(f->beta),
                      .per_degree = (float)(1 / f->temperature)};
     o.scale = dloss * share / f->temperature * f->grad_scale;
