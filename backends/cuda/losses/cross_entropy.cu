@@ -1,9 +1,10 @@
 /* cross_entropy.cu - the loss of a row of logits against its target, and the gradient.
  *
- * A row is read once for its sum of exponentials, and once more, backwards and by then from L2,
- * where the gradient is asked for. The target stands apart from all sums: 1 - p_y and, for
- * confident rows, the loss keep their digits (README.md of the family). With x the logits after
- * softcap, m the largest, S = sum of exp(x - m), the gradient is
+ * A row is read once for its sum of exponentials, or once for the gradient where lse is saved;
+ * where both are asked for, a wide row is held in shared memory for its second pass. The target
+ * stands apart from all sums: 1 - p_y and, for confident rows, the loss keep their digits
+ * (README.md of the family).
+ * With x the logits after softcap, m the largest, S = sum of exp(x - m), the gradient is
  *   g (A exp(x_i - m) / S - B w_i - C [i = y]) slope_i */
 #include "cross_entropy_totals.cuh"
 
@@ -121,6 +122,8 @@ __global__ void __launch_bounds__(MOST_LANES) loss_kernel(const loss_args a)
         if (!skip_row<T>(a, t, r))
             run_row<T, ALL>(a, t, logits, r, get(logits.row + apart_of(a, r)));
     }
+    wait_for_the_kernel_before(); /* so that who waits for this one waits for that one, too */
+    let_the_next_come();
 }
 
 /* The same for wide rows: all of a row is under way at once, and it is read but once. */
@@ -193,6 +196,13 @@ static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args
     return TG_OK;
 }
 
+/* Whether rows are gone through but once, all but those whose lse does not tell, and there are
+ * enough of them for a block each: rows that take a cluster to hold are then walked. */
+static bool walks(const cuda_call &call, const loss_args &a)
+{
+    return (a.saved || !a.dlogits.data) && !few_rows(call, a.logits.rows);
+}
+
 template <class T> static void launch_rows_of(const cuda_call &call, loss_args a)
 {
     const bool all = a.smoothing != 0 || a.softcap > 0 || a.find_largest;
@@ -200,7 +210,7 @@ template <class T> static void launch_rows_of(const cuda_call &call, loss_args a
         held_shape h =
             hold_rows(call, LOGITS_THREADS, a.logits.rows, (int64_t)a.n * (int)sizeof(T), 1);
         h.behind = a.counts != NULL;
-        if (h.cluster) {
+        if (h.cluster && (all || h.cluster == 1 || !walks(call, a))) {
             launch_held(call, h, all ? held_loss_kernel<T, true> : held_loss_kernel<T, false>, a);
             return;
         }
@@ -208,10 +218,11 @@ template <class T> static void launch_rows_of(const cuda_call &call, loss_args a
     const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), CHUNKS_OF_A_THREAD,
                                    a.dlogits.data ? GRADIENT_LANES : LOSS_LANES);
     a.lanes = s.lanes;
-    if (all)
-        loss_kernel<T, true><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+    const auto kernel = all ? loss_kernel<T, true> : loss_kernel<T, false>;
+    if (a.counts)
+        launch_behind(call, kernel, (unsigned)s.blocks, s.threads, a);
     else
-        loss_kernel<T, false><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+        kernel<<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
 }
 
 static void launch_rows(const cuda_call &call, const tg_tensor *logits, const tg_tensor *dlogits,

@@ -52,9 +52,10 @@ __global__ void __launch_bounds__(PAIR_THREADS, 3)
     float loss = 0;
     if (!skip_row<T, Y>(a, t, t.row)) {
         pair.take(t, a.n, a.student.row<T>(t.row), a.teacher.row<T>(t.row));
+        const float factor = batch_factor(a);
         t.begin();
         wait_for_copies();
-        loss = run_row<T, Y>(f, a, t, pair, t.row, batch_factor(a));
+        loss = run_row<T, Y>(f, a, t, pair, t.row, factor);
     }
     if (a.partial && t.lane == 0)
         a.partial[t.row] = loss;

@@ -33,12 +33,12 @@ struct softmax_pair {
     }
 };
 
-/* The team's largest logits. */
+/* The largest logits of the rows, and this thread's first chunks that have them. */
 template <class T, class TEAM, class PAIR>
 __device__ __forceinline__ static void find_largest(TEAM &t, int n, const PAIR &pair,
                                                     softmax_largest (&top)[2])
 {
-    float value[2], at[2];
+    float value[2];
 #pragma unroll
     for (int m = 0; m < 2; m++)
         top[m] = softmax_largest{-CUDART_INF_F, INT32_MAX};
@@ -52,11 +52,7 @@ __device__ __forceinline__ static void find_largest(TEAM &t, int n, const PAIR &
     t.reduce(value, larger());
 #pragma unroll
     for (int m = 0; m < 2; m++)
-        at[m] = __int_as_float(top[m].max == value[m] ? top[m].at : INT32_MAX);
-    t.reduce(at, smaller_index());
-#pragma unroll
-    for (int m = 0; m < 2; m++)
-        top[m] = softmax_largest{value[m], __float_as_int(at[m])};
+        top[m] = softmax_largest{value[m], top[m].max == value[m] ? top[m].at : INT32_MAX};
 }
 
 /* log2(b / a), more = b - a: from the difference, unless it is not known better than b. */
@@ -66,18 +62,51 @@ __device__ __forceinline__ static float log_of_ratio(float a, float b, float mor
     return z > -0.5f ? LOG2_E * log1pf(z) : log2f(b / a);
 }
 
+/* What classes with these logits add: powers of both rows, one class with the largest logit of
+ * each left out, and their difference; what stands beside the student's largest; the teacher's
+ * powers less the student's, all from one base, and how much they differ at all. EXACT: powers that
+ * nearly agree are told apart by their logarithms. */
+template <bool EXACT, class T>
+__device__ __forceinline__ static void
+add_powers(const softmax_jsd_args &a, const softmax_pair &s, const softmax_largest (&top)[2],
+           float ratio, int j, const float (&x)[V<T>], const float (&y)[V<T>], float (&sums)[4],
+           float (&more)[4])
+{
+    const int out[2] = {place_of(top[0], x, j), place_of(top[1], y, j)};
+#pragma unroll
+    for (int i = 0; i < V<T>; i++) {
+        float q = exp2_term(s.power(0, x[i], a.scale));
+        float p = exp2_term(s.power(1, y[i], a.scale));
+        const float by =
+            EXACT ? difference_of(q, p * ratio, (y[i] - x[i]) * a.scale) : fmaf(p, ratio, -q);
+        more[0] += by;
+        if (EXACT)
+            continue;
+        more[3] += fabsf(by);
+        sums[3] += i == out[0] ? y[i] : 0;
+        q = i == out[0] ? 0 : q;
+        p = i == out[1] ? 0 : p;
+        sums[0] += q;
+        sums[1] += p;
+        sums[2] += p - q;
+    }
+}
+
+/* Where rows differ by less than this part of the student's sum, the difference is taken from the
+ * logarithms. */
+#define NEARLY_ALIKE 0.015625f
+
 template <class T, class TEAM, class PAIR>
 __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_args &a, TEAM &t,
                                                             const PAIR &pair)
 {
     softmax_largest top[2];
     softmax_pair s;
-    /* of both rows, and of their differences, without the largest; what stands beside the student's
-     * largest */
-    float sums[4] = {0, 0, 0, 0};
-    float more[1] = {0}; /* the teacher's powers less the student's, all from one base */
-    float up[2], others[2];
+    float sums[4] = {0, 0, 0, 0}, up[2], others[2];
     find_largest<T>(t, a.n, pair, top);
+    /* of add_powers(), and between them how many threads have left out a class */
+    float more[4] = {0, top[0].at != INT32_MAX ? 1.0f : 0.0f, top[1].at != INT32_MAX ? 1.0f : 0.0f,
+                     0};
 #pragma unroll
     for (int m = 0; m < 2; m++) {
         const bool high = fabsf(top[m].max * a.scale) > HIGHEST_BASE;
@@ -88,27 +117,25 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
     const float between = s.base[1] - s.base[0] + (s.height[1] - s.height[0]) * a.scale;
     const float ratio = exp2_term(between);
     pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
-        const int out[2] = {place_of(top[0], x, j), place_of(top[1], y, j)};
-#pragma unroll
-        for (int i = 0; i < V<T>; i++) {
-            float q = exp2_term(s.power(0, x[i], a.scale));
-            float p = exp2_term(s.power(1, y[i], a.scale));
-            more[0] += difference_of(q, p * ratio, (y[i] - x[i]) * a.scale);
-            sums[3] += i == out[0] ? y[i] : 0;
-            q = i == out[0] ? 0 : q;
-            p = i == out[1] ? 0 : p;
-            sums[0] += q;
-            sums[1] += p;
-            sums[2] += p - q;
-        }
+        add_powers<false, T>(a, s, top, ratio, j, x, y, sums, more);
     });
-    t.sum(sums);
-    t.sum(more);
+    sum_both(t, sums, more);
+    if (fabsf(between) < ROOM_OF_BASES && more[3] < NEARLY_ALIKE * (sums[0] + more[1])) {
+        float exactly[4] = {0, 0, 0, 0}, none[4];
+        pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
+            add_powers<true, T>(a, s, top, ratio, j, x, y, none, exactly);
+        });
+        float difference[1] = {exactly[0]};
+        t.sum(difference);
+        more[0] = difference[0];
+    }
+    /* those left out by more than one thread count after all, but for one */
+    const float again[2] = {fmaxf(more[1] - 1, 0), fmaxf(more[2] - 1, 0)};
 #pragma unroll
     for (int m = 0; m < 2; m++) {
         /* base is rounded; relative to the largest logit powers are so many times larger */
         up[m] = exp2f(-s.power(m, top[m].max, a.scale));
-        others[m] = sums[m] * up[m];
+        others[m] = sums[m] * up[m] + again[m];
         s.share[m] = up[m] / (1 + others[m]);
     }
     const bool alike = fabsf(more[0]) * s.share[0] < 1 - s.share[0];
@@ -118,7 +145,7 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
         s.offset = log_of_ratio(1 / s.share[0], ratio / s.share[1], more[0]);
         s.lacks = s.rest = 0;
     } else {
-        const float of_others = up[1] * sums[2] + (up[1] - up[0]) * sums[0];
+        const float of_others = up[1] * sums[2] + (up[1] - up[0]) * sums[0] + (again[1] - again[0]);
         const float lower = top[1].max - top[0].max;
         s.offset = __fmul_rn(lower, a.scale);
         s.lacks = fmaf(lower, a.scale, -s.offset);
@@ -164,8 +191,10 @@ sum_losses(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, con
             sums[0] += d.loss;
             sums[1] += F::SLOPE_ALONE ? d.slope : weight * (d.slope - middle);
             if constexpr (F::RELATIVE) {
-                sums[2] += d.hardly ? 0 : weight;
-                sums[3] += d.hardly ? weight : 0;
+                if (d.hardly)
+                    sums[3] += weight;
+                else
+                    sums[2] += weight;
             }
             x[i] = d.slope;
             y[i] = d.hardly ? -weight : weight;

@@ -1,9 +1,10 @@
 /* softmax_kl_div.cu - the divergence of a row of logits' softmax from given probabilities, and the
  * gradient of the logits.
  *
- * Wide rows of logits stay in shared memory: they are read once, and the target is read twice, from
- * L2. Other rows are read again in each of three passes. */
-#include "softmax_kl_div_rows.cuh"
+ * Where only the loss is asked for, rows are read once where they lie (softmax_kl_div_once.cuh), if
+ * there are enough of them. Else wide rows of logits stay in shared memory: they are read once, and
+ * the target is read twice, from L2. Other rows are read again in each of three passes. */
+#include "softmax_kl_div_once.cuh"
 
 /* 1 if row r does not count, and has got its gradient of zeros. */
 template <class T, class TEAM>
@@ -75,11 +76,29 @@ struct skl_call {
     double eps;
 };
 
+/* The loss alone of enough rows for a block each. */
+static bool reads_once(const cuda_call &call, const skl_args &a)
+{
+    return a.partial && !a.dlogits.data && !few_rows(call, a.rows);
+}
+
+template <class T> static void launch_once(const cuda_call &call, const skl_args &a)
+{
+    const auto kernel = a.target_type == TG_F32    ? softmax_kl_div_once_kernel<T, whole<float>>
+                        : a.target_type == TG_BF16 ? softmax_kl_div_once_kernel<T, whole<bf16>>
+                                                   : softmax_kl_div_once_kernel<T, whole<f16>>;
+    kernel<<<(unsigned)a.rows, ONCE_LANES, 0, call.stream>>>(a);
+}
+
 /* Returns how many sums of losses there will be. */
 template <class T>
 static int64_t launch(const cuda_call &call, skl_args a, const held_shape &held, int64_t most)
 {
     if constexpr (element<T>::WHOLE) {
+        if (reads_once(call, a)) {
+            launch_once<T>(call, a);
+            return a.rows;
+        }
         launch_held(call, held, held_softmax_kl_div_kernel<T>, a);
         return a.rows;
     }

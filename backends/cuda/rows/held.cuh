@@ -12,6 +12,7 @@
 
 enum {
     MOST_HELD_THREADS = 512,
+    HELD_SUMS = 8,          /* of a reduction */
     HELD_BYTES = 72 << 10,  /* of a block, so that three fit a multiprocessor of Hopper */
     HELD_LEAST = 16 << 10,  /* narrower rows stay in the cache */
     KEPT_BY_CARD = 8 << 10, /* of the shared memory of a multiprocessor that blocks cannot have */
@@ -20,8 +21,8 @@ enum {
 /* ---- the team of a row ---- */
 
 struct cluster_memory {
-    alignas(16) float of_warps[2][MOST_SUMS][MOST_HELD_THREADS / 32];
-    alignas(16) float of_blocks[2][MOST_SUMS][MOST_RANKS]; /* each written by that block */
+    alignas(16) float of_warps[2][HELD_SUMS][MOST_HELD_THREADS / 32];
+    alignas(16) float of_blocks[2][HELD_SUMS][MOST_RANKS]; /* each written by that block */
     uint64_t arrived[2];                                   /* barriers: of_blocks is there */
 };
 
@@ -56,7 +57,9 @@ template <int BLOCK> struct cluster_team {
                 init_barrier(shared_address(&memory->arrived[p]), 1);
             fence_barriers();
         }
-        barrier();
+        /* relaxed: what the fence tells is enough, and copies under way are not waited for */
+        asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+        cluster_wait();
 #endif
     }
 
@@ -154,6 +157,29 @@ template <int BLOCK> struct cluster_team {
     cluster_memory *memory;
     int blocks, rank, count;
 };
+
+/* Two sets of values: in one step where a team has room for that. */
+template <int BLOCK>
+__device__ __forceinline__ void sum_both(cluster_team<BLOCK> &t, float (&a)[4], float (&b)[4])
+{
+    float all[HELD_SUMS];
+#pragma unroll
+    for (int i = 0; i < HELD_SUMS; i++)
+        all[i] = i < 4 ? a[i] : b[i - 4];
+    t.sum(all);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        a[i] = all[i];
+        b[i] = all[i + 4];
+    }
+}
+
+template <class TEAM>
+__device__ __forceinline__ void sum_both(TEAM &t, float (&a)[4], float (&b)[4])
+{
+    t.sum(a);
+    t.sum(b);
+}
 
 /* ---- launching ---- */
 
