@@ -60,3 +60,26 @@ def test_logits_that_are_read():
         loss.backward()
         outcomes.append({"sure": sure, "loss": loss.detach(), "gradient": x.grad})
     agree(*outcomes)
+
+
+READERS = {
+    "deepseek_v32": {**tiny.ROUTED, **tiny.LATENT, "head_dim": 8, "index_n_heads": 2, "index_head_dim": 16, "index_topk": 6},
+    "doge": {"keep_window_size": 6},
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_attention_that_computes_with_its_mask(kind):
+    """It is given transformers' own, and status() says so."""
+    torch.manual_seed(42)
+    made = transformers.AutoConfig.for_model(kind, **{**tiny.TEXT, **READERS[kind]})
+    plain = transformers.AutoModelForCausalLM.from_config(made).train()
+    model = tigon.transformers.apply_to(copy.deepcopy(plain))
+    assert "computes with its mask" in tigon.transformers.status(model)["attention"]
+    for padded in (False, True):
+        given = tiny.batch(plain, padded=padded)
+        agree(tiny.loss_and_gradients(model, given), tiny.loss_and_gradients(plain, given))
+    plain.set_attn_implementation("tigon")
+    for padded in (False, True):
+        with pytest.raises((ValueError, RuntimeError), match="computes with its mask: take another attn_implementation|must match the size"):
+            plain(**tiny.batch(plain, padded=padded))

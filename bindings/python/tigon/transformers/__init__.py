@@ -87,6 +87,8 @@ _NO_IMPLEMENTATION = "its attention is no implementation of transformers"
 
 def _keeps_attention(model):
     """Words for why apply_to() leaves a model's attention as it is, None where it does not."""
+    from tigon.transformers._mask_readers import reader_in
+
     config = model.config.get_text_config()
     if config._attn_implementation not in ("sdpa", "eager", "tigon"):
         return f"{config._attn_implementation!r} was asked for"
@@ -94,6 +96,9 @@ def _keeps_attention(model):
         return "output_attentions was asked for"
     if not model._supports_sdpa and config.model_type not in MODEL_TYPES:
         return "it has no masks of transformers for PyTorch's attention"
+    reader = reader_in(model)
+    if reader is not None:
+        return f"{reader} computes with its mask"
     return _NO_IMPLEMENTATION if model in _without else None
 
 

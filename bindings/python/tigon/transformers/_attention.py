@@ -8,7 +8,7 @@ from torch.fx import Proxy
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 import tigon.torch
-from tigon.transformers import _library, _masks
+from tigon.transformers import _library, _mask_readers, _masks
 from tigon.transformers._plain import autocast_type, has_hooks_within, takes
 
 
@@ -95,6 +95,8 @@ def _of_pytorch(module, query, key, value, mask, dropout, scaling, is_causal, sp
 @functools.wraps(sdpa_attention_forward)
 def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, position_bias=None, softcap=None,
               s_aux=None, **kwargs):
+    if not torch.compiler.is_compiling():
+        _mask_readers.check(module)
     key, value = _own(key, value, attention_mask, query.shape[2])
     if position_bias is None and not dropout and not kwargs.get("output_attentions"):
         call = _Call(module, query, key, value, attention_mask, is_causal, softcap, s_aux)
