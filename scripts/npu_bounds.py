@@ -4,6 +4,7 @@ docs/results/npu-bounds.md. Of each operator the third call of the benchmark's l
 the memory's bandwidth, how long each kind of unit of a core was busy, and the cycles that the vector unit's instructions take for 64
 elements of what has to be moved, beside those that the memory takes for them. An operator is a name, or a name and sizes; with ROW
 those alone, without the page around them."""
+import csv
 import json
 import math
 import os
@@ -73,16 +74,18 @@ Written by `python3 scripts/npu_bounds.py > docs/results/npu-bounds.md`, after a
 GRADIENTS = {"jsd": "-dstudent", "cross_entropy": "-dlogits"}
 
 COSTS = {}
+CALLS = 3  # that a profile has
 
 
 def answer(build, chip, *words):
-    """What a command says in JSON."""
+    """What a command says in JSON, and the rows of the table of source lines if it leaves one."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([str(build / "tigon"), *words, "--json"], check=False, capture_output=True, text=True, cwd=folder,
                               env={**os.environ, "TIGON_SOC": chip})
-    if done.returncode:
-        sys.exit(f"tigon {' '.join(words)}: {done.stderr.strip()}")
-    return json.loads(done.stdout)
+        if done.returncode:
+            sys.exit(f"tigon {' '.join(words)}: {done.stderr.strip()}")
+        lines = pathlib.Path(folder, "tigon-profile", "lines.csv")
+        return json.loads(done.stdout), list(csv.DictReader(lines.open(encoding="utf-8"))) if lines.exists() else []
 
 
 def chips(build):
@@ -124,18 +127,27 @@ def row(build, facts, chip, operator, mode, sizes):
     """Cells of one direction on one chip."""
     problem = ["--shape", sizes] if sizes else []
     timed = answer(build, chip, "bench", f"{operator}_{mode}", "--device", "npu-model", "--size", "large", "--dtype", "bf16", "--provider", "tigon",
-                   "--no-check", *problem)[0]
+                   "--no-check", *problem)[0][0]
     gradient = GRADIENTS.get(operator, "") if mode == "forward" else ""
     asked = ["--size", "large", "--shape", f"{sizes} {gradient}".strip()] if sizes or gradient else ["--size", "large"]
-    launches = answer(build, chip, "profile", f"{operator}_{mode}", "--soc", chip, "--dtype", "bf16", *asked)["launches"]
+    profile, lines = answer(build, chip, "profile", f"{operator}_{mode}", "--soc", chip, "--dtype", "bf16", *asked)
+    launches = profile["launches"]
     longest = max(launches, key=lambda launch: launch["model_us"])
     mhz, cores = float(facts["clock_mhz"]), int(facts["vector_cores"])
     pieces = timed["bytes"] / SIZE / 64
     cycles = sum((launch["vector"] or 0) * launch["model_us"] * launch["blocks"] for launch in launches) * mhz / pieces
+    waits, banks = (count / CALLS / pieces for count in lost(lines))
     memory = 64 * SIZE * cores / float(facts["hbm_bytes_per_second"]) * mhz * 1e6
     return [timed["operator"], timed["shape"], mode, chip, f"{timed['ms_50'] * 1e3:.0f}", f"{1 / timed['fraction_of_limit']:.2f}",
             longest["bound"], *(f"{100 * (longest[unit] or 0):.0f}" for unit in ("vector", "scalar", "copy_in", "copy_out")), f"{cycles:.1f}",
-            f"{memory:.1f}", *bound_of_needs(timed, mode, sizes, cores * mhz, pieces)]
+            f"{waits:.1f}", f"{banks:.1f}", f"{memory:.1f}", *bound_of_needs(timed, mode, sizes, cores * mhz, pieces)]
+
+
+def lost(lines):
+    """Cycles of all cores in which vector units wait at barriers for what they compute, and for banks of UB."""
+    own = [line for line in lines if line["pipe"] == "vector"]
+    return (sum(float(line["wait_cycles"]) for line in own if line["call"] == "asc_sync_pipe"),
+            sum(float(line["bankgroup_cflt_cycles"]) + float(line["bank_cflt_cycles"]) for line in own))
 
 
 def bound_of_needs(timed, mode, sizes, cycles_per_us, pieces):
@@ -154,8 +166,8 @@ def main():
     COSTS.update(costs())
     if not sys.argv[2:]:
         print(HEADER)
-    print("| operator | sizes | direction | chip | us | times | bound | vector % | scalar % | in % | out % | cycles | memory | needed | over |")
-    print("|---|---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    print("| operator | sizes | direction | chip | us | times | bound | vector % | scalar % | in % | out % | cycles | waits | banks | memory | needed | over |")
+    print("|" + "---|" * 4 + "---:|" * 2 + "---|" + "---:|" * 10)
     for named in sys.argv[2:] or ROWS:
         operator, _, sizes = named.partition(" ")
         for mode in ("forward", "backward"):
