@@ -41,9 +41,11 @@ SIMD_INLINE void keep(int apart, search *s, vf2 x)
     }
 }
 
-/* Block by block: the maximum so far, then what is less than 1 below it. 1 if all
- * of that is listed. */
-SIMD_INLINE int scan(el e, int apart, search *s, const char *x, int64_t step, panel p)
+/* Block by block: the maximum so far, then what is less than 1 below it. 1 if all of that is
+ * listed. The next row of 16-bit numbers is asked for here, where the arithmetic is; of f32 where y
+ * is written. */
+SIMD_INLINE int scan(el e, int apart, search *s, const char *x, const char *next, int64_t step,
+                     panel p)
 {
     const vf lowest = v_set(-INFINITY);
     int listed = 1;
@@ -53,8 +55,10 @@ SIMD_INLINE int scan(el e, int apart, search *s, const char *x, int64_t step, pa
             const vf2 v = load_pair(e, x + i * step, lanes_at(apart, p, i), -INFINITY);
             if (apart)
                 __builtin_prefetch(x + (i + BLOCK) * step);
-            else
+            else if (e == EL_F32)
                 v_ahead2(e, x + i * step, 0);
+            else
+                prefetch_pair(e, next + i * step);
             s->max = (vf2){v_max(v.a, s->max.a), v_max(v.b, s->max.b)};
         }
         if (!apart)
@@ -197,14 +201,14 @@ SIMD_INLINE void forward_panel(el e, int apart, int stream, const job *j, panel 
         {v_select(live_a, lowest, zero), v_select(live_b, lowest, zero)}, scratch, 0, j->room};
     const pairs row = {x, x_step, p};
     vf2 base, tau;
-    if (!scan(e, apart, &s, x, x_step, p))
+    if (!scan(e, apart, &s, x, x_next, x_step, p))
         tau = find_tau(e, apart, 0, &s, &row, &base);
     else
         tau = apart ? tau_in_list_apart(&s, &base) : tau_in_list(&s, &base);
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t lanes = lanes_at(apart, p, i);
         const vf2 v = load_pair(e, x + i * x_step, lanes, 0.0f);
-        if (!apart)
+        if (!apart && e == EL_F32)
             prefetch_pair(e, x_next + i * x_step);
         store_pair(e, stream, y + i * y_step, lanes,
                    (vf2){v_max(zero, v.a - base.a - tau.a), v_max(zero, v.b - base.b - tau.b)});

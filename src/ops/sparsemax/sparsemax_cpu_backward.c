@@ -1,11 +1,25 @@
 /* sparsemax on the CPU: backward. */
 #include "sparsemax_cpu.h"
 
-/* dy is read only where there is support. */
+/* dy is read only where there is support: far between, mostly, so that a processor which waits for
+ * one of them does not see the next one. They are asked for a row before. */
+SIMD_INLINE void ask_ahead(el e, const char *y, const char *dy, panel p)
+{
+    for (int64_t i = 0; i < p.count; i++) {
+        const int64_t at = i * V_PAIR * el_size(e);
+        const vf2 v = load_pair(e, y + at, lanes_at(0, p, i), 0.0f);
+        v_ahead2(e, y + at, 0);
+        if (v_any(is_above(v.a, 0.0f) | is_above(v.b, 0.0f)))
+            prefetch_pair(e, dy + at);
+    }
+}
+
 SIMD_INLINE void backward_panel(el e, int apart, int stream, const job *j, panel p, int64_t at,
                                 int64_t next, int worker)
 {
-    (void)next, (void)worker;
+    (void)worker;
+    if (!apart && next != at)
+        ask_ahead(e, panel_at(e, j, &j->from, next), panel_at(e, j, &j->dy, next), p);
     const char *y = panel_at(e, j, &j->from, at), *dy = panel_at(e, j, &j->dy, at);
     char *dx = panel_at(e, j, &j->to, at);
     const int64_t y_step = step_of(e, apart, &j->from), dy_step = step_of(e, apart, &j->dy);
