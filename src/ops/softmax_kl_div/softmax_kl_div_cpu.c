@@ -12,8 +12,12 @@ typedef struct job {
     operand logits, target, dlogits;
     skl_row row;           /* but for where it is */
     skl_gradient gradient; /* the same */
+    int near;              /* a row, its gradient and the next row fit the second cache */
     double *row_loss;      /* of each row */
 } job;
+
+/* Bytes of rows that are together in the second cache. */
+enum { NEAR = 3 << 18 };
 
 static void run_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
@@ -28,12 +32,31 @@ static void run_rows(void *arg, int64_t begin, int64_t end, int worker)
         if (r.n && !batch_ignores(&j->f->batch, i)) {
             r.x = row_at(&j->logits, i);
             r.target = row_at(&j->target, i);
+            if (j->near && i + 1 < end) {
+                r.next_x = row_at(&j->logits, i + 1);
+                r.next_target = row_at(&j->target, i + 1);
+            }
             skl_sum_row(&r, &s);
             j->row_loss[i] = skl_finish_row(&r, &s, &g);
         } else if (g.out && r.n) {
             memset(g.out, 0, (size_t)(r.n * el_size(g.type)));
         }
     }
+    if (j->gradient.stream)
+        v_fence();
+}
+
+/* 1 if the gradient goes past the cache: all types are the same, and all rows whole vectors. */
+static int streams(const skl *f)
+{
+    const tg_rows out = tg_rows_of(f->dlogits);
+    const int type = tg_type_of(f->logits);
+    if (!f->dlogits || tg_type_of(f->target) != type || tg_type_of(f->dlogits) != type)
+        return 0;
+    const int64_t size = el_size(el_of(f->logits));
+    return out.data != tg_data(f->target) && out.stride % VL == 0 &&
+           v_streamable(el_of(f->logits), out.data) &&
+           rows_stream(out.rows * out.n * size, out.data, tg_data(f->logits));
 }
 
 static job job_of(const skl *f, double scale)
@@ -50,7 +73,11 @@ static job job_of(const skl *f, double scale)
                      .eps = (float)f->eps},
              .gradient = {.type = f->dlogits ? el_of(f->dlogits) : EL_F32,
                           .scale = dloss * scale / f->temperature * f->grad_scale,
-                          .losses = f->loss != NULL}};
+                          .losses = f->loss != NULL,
+                          .stream = streams(f)}};
+    j.near = j.row.n * (2 * (el_size(j.row.type) + el_size(j.row.target_type)) +
+                        (f->dlogits ? el_size(j.gradient.type) : 0)) <=
+             NEAR;
     /* the tail of a sharp softmax, whose products would be subnormal, which is slow; below
      * 2^-26, f16 has nothing */
     j.gradient.floor = j.gradient.type == EL_F16 ? 0x1p-26f : 0x1p-110f;

@@ -12,6 +12,7 @@
 typedef struct skl_row {
     el type, target_type;
     const char *x, *target;
+    const char *next_x, *next_target; /* the row to ask for; NULL: none */
     int64_t n;
     float degree, eps;
 } skl_row;
@@ -32,6 +33,7 @@ typedef struct skl_gradient {
     double scale;
     float floor;
     int losses; /* the divergence is wanted as well */
+    int stream; /* written past the cache; all types are the same then */
 } skl_gradient;
 
 void skl_sum_row(const skl_row *r, skl_sums *s);

@@ -69,10 +69,18 @@ typedef struct constants {
     vf p, scale, floor; /* p: what an exponential counts in the gradient */
 } constants;
 
+/* A piece of a row, and the same of the next one, which is asked for where it is not NULL. */
+typedef struct skl_piece {
+    const char *x, *target;
+    int64_t n;
+    char *out;
+    const char *next_x, *next_target;
+} skl_piece;
+
 /* Classes [i, i + n) of a piece, n at most VL: their losses. losses, gradient: constants, what is
- * wanted. */
-SIMD_INLINE vf finish_part(el e, int losses, int gradient, const constants *c, const char *x,
-                           const char *target, int64_t i, int64_t n, char *out)
+ * wanted; stream: one, the gradient goes past the cache. */
+SIMD_INLINE vf finish_part(el e, int losses, int gradient, int stream, const constants *c,
+                           const char *x, const char *target, int64_t i, int64_t n, char *out)
 {
     const vf zero = {0};
     const vf logit = n == VL ? v_load(e, x, i) : v_load_n(e, x, i, n, 0);
@@ -81,7 +89,9 @@ SIMD_INLINE vf finish_part(el e, int losses, int gradient, const constants *c, c
     if (gradient) {
         const vf of_t = v_exp_nonpositive(d) * c->p - t * c->scale;
         const vf dx = v_select(v_abs(of_t) < c->floor, zero, of_t);
-        if (n == VL)
+        if (n == VL && stream)
+            v_stream(e, out, i, dx);
+        else if (n == VL)
             v_store(e, out, i, dx);
         else
             v_store_n(e, out, i, n, dx);
@@ -92,29 +102,39 @@ SIMD_INLINE vf finish_part(el e, int losses, int gradient, const constants *c, c
     return v_select(t == zero, zero, term);
 }
 
-SIMD_INLINE float finish_piece(el e, int losses, int gradient, const constants *c, const char *x,
-                               const char *target, int64_t n, char *out)
+SIMD_INLINE float finish_piece(el e, int losses, int gradient, int stream, const constants *c,
+                               const skl_piece *p)
 {
     const constants copy = *c; /* out of reach of what is written */
+    const skl_piece at = *p;
     vf loss = {0};
     int64_t i = 0;
-    for (; i + VL <= n; i += VL)
-        loss += finish_part(e, losses, gradient, &copy, x, target, i, VL, out);
-    if (i < n)
-        loss += finish_part(e, losses, gradient, &copy, x, target, i, n - i, out);
+    for (; i + VL <= at.n; i += VL) {
+        loss += finish_part(e, losses, gradient, stream, &copy, at.x, at.target, i, VL, at.out);
+        if (at.next_x && i * el_size(e) % 64 == 0) {
+            v_prefetch(at.next_x + i * el_size(e));
+            v_prefetch(at.next_target + i * el_size(e));
+        }
+    }
+    if (i < at.n)
+        loss += finish_part(e, losses, gradient, 0, &copy, at.x, at.target, i, at.n - i, at.out);
     return losses ? v_sum(loss) : 0;
 }
 
 /* All of one type. */
-SIMD_INLINE void finish_typed(el e, const skl_gradient *g, const constants *c, const char *x,
-                              const char *target, int64_t n, char *out, double *loss)
+SIMD_INLINE void finish_typed(el e, const skl_gradient *g, const constants *c, const skl_piece *p,
+                              double *loss)
 {
-    if (!out)
-        *loss += finish_piece(e, 1, 0, c, x, target, n, NULL);
+    if (!p->out)
+        *loss += finish_piece(e, 1, 0, 0, c, p);
+    else if (g->losses && g->stream)
+        *loss += finish_piece(e, 1, 1, 1, c, p);
     else if (g->losses)
-        *loss += finish_piece(e, 1, 1, c, x, target, n, out);
+        *loss += finish_piece(e, 1, 1, 0, c, p);
+    else if (g->stream)
+        *loss += finish_piece(e, 0, 1, 1, c, p);
     else
-        *loss += finish_piece(e, 0, 1, c, x, target, n, out);
+        *loss += finish_piece(e, 0, 1, 0, c, p);
 }
 
 double skl_finish_row(const skl_row *r, const skl_sums *s, const skl_gradient *g)
@@ -136,14 +156,19 @@ double skl_finish_row(const skl_row *r, const skl_sums *s, const skl_gradient *g
         float *at = scratch;
         char *place = g->out ? g->out + begin * el_size(g->type) : NULL;
         if (same) {
-            EL_SPECIALIZE(r->type, finish_typed, g, &c, r->x + begin * size,
-                          r->target + begin * size, n, place, &loss);
+            const skl_piece piece = {r->x + begin * size,
+                                     r->target + begin * size,
+                                     n,
+                                     place,
+                                     r->next_x ? r->next_x + begin * size : NULL,
+                                     r->next_x ? r->next_target + begin * size : NULL};
+            EL_SPECIALIZE(r->type, finish_typed, g, &c, &piece, &loss);
             continue;
         }
         const char *x = read_run(r->type, r->x, begin, n, &at);
         const char *target = read_run(r->target_type, r->target, begin, n, &at);
         char *out = run_place(g->type, place, n, &at);
-        finish_typed(EL_F32, g, &c, x, target, n, out, &loss);
+        finish_typed(EL_F32, g, &c, &(skl_piece){x, target, n, out, NULL, NULL}, &loss);
         if (out)
             run_write(g->type, out, place, n);
     }
