@@ -77,6 +77,8 @@ void options_check_course(const options *o)
             (long long)o->experts);
     if (o->expert_parallel && !o->experts)
         die("--expert-parallel goes with --experts");
+    if (o->gates_kept && (o->experts || o->recompute < RECOMPUTE_GATES))
+        die("--gates-kept goes with --recompute 3, and not with --experts");
     if (o->expert_parallel && (o->ring > 1 || o->unordered || !strcmp(o->optimizer, "muon")))
         die("--expert-parallel does not go with --ring, --unordered or --optimizer muon");
     if (o->heads % o->kv_heads)

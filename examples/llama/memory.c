@@ -10,7 +10,7 @@
  *
  * All gradients but those of the tables lie in one piece, that of the last layer behind the
  * block, and each of the others begins behind what its own layer keeps, if a layer keeps no less
- * than its gradients take. */
+ * than its gradients take. The last layers may keep more than the others. */
 #include "experts.h"
 #include "products.h"
 
@@ -19,10 +19,11 @@ static size_t whole_lines(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* What a layer keeps, from `base` on, NULL: nowhere yet; returns its bytes. What is computed
- * again is not kept. */
-static size_t place_kept(const model *m, layer *l, char *base)
+/* What layer i keeps, from `base` on, NULL: nowhere yet; returns its bytes. What is computed again
+ * is not kept. */
+static size_t place_kept(const model *m, int64_t i, char *base)
 {
+    layer *l = &m->layers[i];
     const options *o = m->o;
     const size_t rows = (size_t)m->rows, el = tg_type_size(m->type);
     const size_t stream = rows * (size_t)o->width * el;
@@ -48,21 +49,21 @@ static size_t place_kept(const model *m, layer *l, char *base)
         {&l->h_data,
          !o->experts && !eight && o->recompute < RECOMPUTE_SWIGLU ? rows * (size_t)o->ff * el : 0},
         {&l->gate_up_data,
-         !o->experts && o->recompute < RECOMPUTE_GATES ? rows * 2 * (size_t)o->ff * el : 0},
+         !o->experts && options_keep_gates(o, i) ? rows * 2 * (size_t)o->ff * el : 0},
     };
     size_t used = 0;
-    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+    for (size_t k = 0; k < sizeof(pieces) / sizeof(pieces[0]); k++) {
         if (base)
-            *pieces[i].at = base + used;
-        used += whole_lines(pieces[i].bytes);
+            *pieces[k].at = base + used;
+        used += whole_lines(pieces[k].bytes);
     }
     if (o->experts)
         used += experts_place(m, l, base ? base + used : NULL);
     return used;
 }
 
-/* Gradients of layers that lie in the place of what other layers have kept. Gaps between parameters
- * would hold what was kept there, and not zeros. */
+/* Gradients of layers that lie in the place of what other layers have kept, each `kept` or more.
+ * Gaps between parameters would hold what was kept there, and not zeros. */
 static size_t overlaid(const model *m, size_t kept, size_t layer_grad)
 {
     const int fits = kept >= layer_grad && m->used == m->count && (m->ordered || m->rounds == 1);
@@ -71,18 +72,21 @@ static size_t overlaid(const model *m, size_t kept, size_t layer_grad)
 
 static void place_layers(model *m, int training)
 {
-    const size_t layers = (size_t)m->o->layers, kept = place_kept(m, &m->layers[0], NULL);
+    const size_t layers = (size_t)m->o->layers;
+    size_t kept = 0;
+    for (size_t i = 0; i < layers; i++)
+        kept += place_kept(m, (int64_t)i, NULL);
     const size_t apart = (size_t)m->apart * sizeof(float);
     const size_t layer_grad = (size_t)(m->decayed - m->tables) / layers * sizeof(float) - apart;
     const size_t grad =
         training ? (size_t)(m->count - m->tables) * sizeof(float) - layers * apart : 0;
-    const size_t beyond = training ? grad - overlaid(m, kept, layer_grad) : 0;
-    char *block = take_activations(m->r, kept * layers + beyond);
-    for (size_t i = 0; i < layers; i++)
-        place_kept(m, &m->layers[i], block + i * kept);
+    const size_t beyond = training ? grad - overlaid(m, place_kept(m, 0, NULL), layer_grad) : 0;
+    char *block = take_activations(m->r, kept + beyond);
+    for (size_t i = 0, at = 0; i < layers; i++)
+        at += place_kept(m, (int64_t)i, block + at);
     if (!training)
         return;
-    m->grad = (float *)(block + kept * layers + beyond - grad);
+    m->grad = (float *)(block + kept + beyond - grad);
     m->table_grad = take_activations(m->r, (size_t)m->tables * sizeof(float));
 }
 
@@ -92,7 +96,7 @@ static void share(model *m, size_t stream, size_t gate_up)
     const int64_t recompute = m->o->recompute;
     const int eight = products_in_eight(m->o);
     char *gates =
-        recompute < RECOMPUTE_GATES || m->o->experts ? NULL : take_activations(m->r, gate_up);
+        options_keep_gates(m->o, 0) || m->o->experts ? NULL : take_activations(m->r, gate_up);
     /* experts read it and write y */
     char *apart =
         recompute >= RECOMPUTE_NORMS && m->o->experts ? take_activations(m->r, stream) : NULL;
@@ -103,7 +107,7 @@ static void share(model *m, size_t stream, size_t gate_up)
             l->normed2_data = apart ? apart : m->y_data;
         if (recompute >= RECOMPUTE_SWIGLU || eight)
             l->h_data = m->h_data;
-        if (gates)
+        if (gates && !options_keep_gates(m->o, l - m->layers))
             l->gate_up_data = gates;
     }
 }

@@ -94,6 +94,8 @@ const option options_table[] = {
     {"plot", TEXT, NOT_KEPT, AT(plot), 0, 0, "draw the loss curve into this SVG file"},
     {"recompute", INTEGER, NOT_KEPT, AT(recompute), 0, RECOMPUTE_GATES,
      "what the backward pass computes again: 1 normed streams, 2 swiglu too, 3 gate and up too"},
+    {"gates-kept", INTEGER, NOT_KEPT, AT(gates_kept), 0, 4096,
+     "with --recompute 3: so many layers, the last ones, keep gate and up"},
     {"profile", FLAG, NOT_KEPT, AT(profile), 0, 1,
      "time per operator and implementation, and of the GEMMs alone"},
     {"compare", FLAG, NOT_KEPT, AT(compare), 0, 1, "run unfused and default side by side"},

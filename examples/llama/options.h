@@ -36,6 +36,7 @@ typedef struct options {
         end_of_document; /* documents apart in a window; the token that ends one, -1: none */
     int64_t ring;        /* ranks that share a window */
     int64_t batch, seq, accumulate, unordered, steps, warmup, seed, recompute;
+    int64_t gates_kept; /* layers that keep gate and up although they are computed again */
     double lr, min_lr /* NaN: not given */, weight_decay, beta1, beta2, clip;
     int64_t eval_every, eval_windows, save_every, stop_after;
     /* data */
@@ -55,6 +56,12 @@ typedef struct options {
 static inline int64_t options_head_dim(const options *o)
 {
     return o->head_dim ? o->head_dim : o->width / o->heads;
+}
+
+/* Whether a layer keeps gate and up for the backward pass. */
+static inline int options_keep_gates(const options *o, int64_t layer)
+{
+    return o->recompute < RECOMPUTE_GATES || layer >= o->layers - o->gates_kept;
 }
 
 /* Options of a preset; leaves with a message if there is none of that name. */

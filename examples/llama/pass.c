@@ -114,9 +114,10 @@ static void feed_forward(model *m, layer *l, const norm *n)
 /* From d into e. */
 static void feed_forward_back(model *m, layer *l, const norm *n, int accumulate)
 {
-    const int is_last = l == &m->layers[m->o->layers - 1]; /* whose gate and up are there */
+    /* gate and up: kept, or the last ones that went where all that are not kept go */
+    const int are_there = options_keep_gates(m->o, l - m->layers + 1);
     const norm again = {NULL, n->weight, n->s, NULL};
-    if (m->o->recompute >= RECOMPUTE_GATES && !is_last)
+    if (!are_there)
         norm_product(m, &again, &l->normed2, &l->wgate_up, &l->gate_up);
     else if (!m->eight) /* whose products see to it themselves */
         norm_again(m, n, &l->normed2);
