@@ -56,6 +56,14 @@ for r in rows:
     assert r["correct"] or (r["correct"] is None and r["mode"] == "full"), r
 END
 
+# Rows that do not know their batch: what is promised there runs there, and of what is not that is said.
+TIGON_BACKEND_PATH=$toy TIGON_DEVICE=toy "$tigon" check --batch-invariant --strict --quick softmax_forward >"$work/out" 2>&1 || fail "softmax knows its batch"
+grep -q 'toy/softmax_forward' "$work/out" || fail "another implementation was checked"
+TIGON_BACKEND_PATH=$toy TIGON_DEVICE=toy "$tigon" bench softmax_forward rms_norm_forward --size small --dtype f32 --provider tigon,invariant --rounds 3 \
+    --no-check --no-limit --cache warm >"$work/out" 2>"$work/log" || fail "tigon bench --provider invariant: $(cat "$work/log")"
+grep -q '^ *invariant .* toy/softmax_forward$' "$work/out" || fail "the promise did not run on the device"
+grep -q 'invariant/rms_norm_forward runs on the processor, not on toy, whose' "$work/out" || fail "no reason where nothing is promised"
+
 # Errors on hard inputs.
 TIGON_BACKEND_PATH=$toy TIGON_DEVICE=toy "$tigon" numerics softmax >"$work/out" 2>&1 || fail "tigon numerics"
 grep -q 'toy/softmax_forward' "$work/out" || fail "tigon numerics ran another implementation"

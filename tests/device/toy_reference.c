@@ -158,7 +158,6 @@ static void look_up(toy_call *call)
     X(sum_rows_forward, by_reference)         \
     X(sum_rows_backward, by_reference)        \
     X(rms_norm_forward, by_reference)         \
-    X(softmax_forward, by_reference)          \
     X(softmax_backward, by_reference)         \
     X(sum_squares_forward, by_reference)      \
     X(sum_squares_backward, by_reference)     \
@@ -184,7 +183,12 @@ OF_A_LLAMA(FUNCTION)
 /* One that takes memory of the workspace. */
 TOY_FUNCTION(rms_norm_backward, by_reference,
              args->dweight ? (size_t)tg_numel(args->dweight) * sizeof(double) : 0)
+/* The only one that promises that rows do not know their batch. */
+FUNCTION(softmax_forward, by_reference)
 
 #define IMPL(op, kernel) TG_IMPL(op, "", 0, TG_TAKES_FLOATS, NULL, toy_##op),
-const tg_impl toy_impls[] = {OPERATORS(IMPL) IMPL(rms_norm_backward, ) TG_IMPLS_END};
+const tg_impl toy_impls[] = {
+    OPERATORS(IMPL) IMPL(rms_norm_backward, ) TG_IMPL(
+        softmax_forward, "", 0, TG_TAKES_FLOATS | TG_BATCH_INVARIANT, NULL, toy_softmax_forward),
+    TG_IMPLS_END};
 const tg_impl toy_llama_impls[] = {OF_A_LLAMA(IMPL) TG_IMPLS_END};

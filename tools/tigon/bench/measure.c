@@ -122,8 +122,12 @@ static int can_run(const bench_provider *p, const bench_cell *cell, bench_result
         if (found && (!is_apart(p->ctx) || problem_runs_there(p->ctx, cell->part[i])))
             continue;
         if (found) {
-            snprintf(result->why, sizeof result->why, "%s/%s runs on the processor, not on %s",
-                     p->name, tg_op_at(op)->name, tg_ctx_device(p->ctx));
+            snprintf(
+                result->why, sizeof result->why, "%s/%s runs on the processor, not on %s%s",
+                p->name, tg_op_at(op)->name, tg_ctx_device(p->ctx),
+                tg_ctx_batch_invariant(p->ctx)
+                    ? ", whose implementations do not promise that rows do not know their batch"
+                    : "");
             return 0;
         }
         snprintf(result->why, sizeof result->why, "no implementation %s/%s", p->name,
