@@ -50,9 +50,9 @@ static tg_status select_card(tg_ctx *ctx)
 enum { TAKES_HALF = TG_TAKES_BF16 | TG_TAKES_F16 };
 
 /* Where a context asks that rows do not know their batch (cuda_call.alike), their number decides
- * nothing. `tigon check --batch-invariant` has not shown it on a card yet: TG_BATCH_INVARIANT here
- * lets all implementations promise it that stand on kernels of our own. */
-enum { PROMISE = 0, ONLY_THERE = (TG_ONLY_BATCH_INVARIANT & ~TG_BATCH_INVARIANT) | PROMISE };
+ * nothing: so all implementations promise that stand on kernels of our own, but not those by
+ * cuBLASLt and cuDNN. */
+enum { PROMISE = TG_BATCH_INVARIANT, ONLY_THERE = TG_ONLY_BATCH_INVARIANT };
 
 static const tg_impl impls[] = {
     TG_IMPL(flash_attention_forward, "sm90", 0, TAKES_HALF,
@@ -79,11 +79,11 @@ static const tg_impl impls[] = {
             cuda_fused_linear_cross_entropy_backward),
     TG_IMPL(fused_linear_logp_forward, "wgmma", 0, TG_TAKES_BF16 | PROMISE,
             cuda_fused_linear_logp_forward_accepts, cuda_fused_linear_logp_forward),
-    TG_IMPL(fused_linear_logp_backward, "wgmma", 0, TG_TAKES_BF16,
+    TG_IMPL(fused_linear_logp_backward, "wgmma", 0, TG_TAKES_BF16 | PROMISE,
             cuda_fused_linear_logp_backward_accepts, cuda_fused_linear_logp_backward),
-    TG_IMPL(fused_linear_kl_div_forward, "wgmma", 0, TG_TAKES_BF16,
+    TG_IMPL(fused_linear_kl_div_forward, "wgmma", 0, TG_TAKES_BF16 | PROMISE,
             cuda_fused_linear_kl_div_forward_accepts, cuda_fused_linear_kl_div_forward),
-    TG_IMPL(fused_linear_kl_div_backward, "wgmma", 0, TG_TAKES_BF16,
+    TG_IMPL(fused_linear_kl_div_backward, "wgmma", 0, TG_TAKES_BF16 | PROMISE,
             cuda_fused_linear_kl_div_backward_accepts, cuda_fused_linear_kl_div_backward),
     TG_IMPL(gemm_block_scaled, "sm90", 0, TG_TAKES_FLOATS | PROMISE,
             cuda_gemm_block_scaled_sm90_accepts, cuda_gemm_block_scaled_sm90),

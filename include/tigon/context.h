@@ -93,10 +93,11 @@ TG_API tg_status tg_ctx_set_strict(tg_ctx *ctx, int on);
 /* Batch-invariant: what a call computes for a row has the same bits whatever other rows are in the
  * call, how many they are, and where the row stands among them. Rows are what a batch is made of:
  * tokens, and sequences where an operator needs them whole (attention, convolutions). It holds for
- * outputs and gradients of a row, as long as device, CPU level and types stay the same. Gradients
- * of parameters and reduced losses, which are sums over the batch, are left out, and so are
- * gradients that a mean divides by the batch's size. Only implementations that promise it run then
- * (TG_BATCH_INVARIANT of backend.h); products on the CPU are those of Tigon's own kernels.
+ * outputs and gradients of a row, as long as device, CPU level and types stay the same, and on a
+ * card whether rows begin at multiples of 16 bytes. Gradients of parameters and reduced losses,
+ * which are sums over the batch, are left out, and so are gradients that a mean divides by the
+ * batch's size. Only implementations that promise it run then (TG_BATCH_INVARIANT of backend.h);
+ * products on the CPU and on cards are those of Tigon's own kernels.
  * `tigon check --batch-invariant` proves it. */
 TG_API tg_status tg_ctx_set_batch_invariant(tg_ctx *ctx, int on);
 TG_API int tg_ctx_batch_invariant(const tg_ctx *ctx);

@@ -72,6 +72,7 @@ tg_status cuda_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_for
     if (status != TG_OK)
         return status;
     const bool decode = FLASH_IS_DECODE(args) && !call.alike;
+    p.alike = call.alike;
     by_type(args->q, [&](auto t) {
         using T = decltype(t);
         const int64_t bytes = (decode ? flash_decode_bytes<T>(p, call.processors) : 0) +
@@ -112,6 +113,7 @@ tg_status cuda_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_ba
     tg_status status = cuda_begin(&call, ctx, "flash_attention_backward", args->q);
     if (status != TG_OK)
         return status;
+    p.alike = call.alike;
     char *room = (char *)cuda_host->device_workspace(ctx, (size_t)bytes + 16);
     if (!room)
         return cuda_end(&call, TG_ENOMEM);

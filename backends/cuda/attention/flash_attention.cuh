@@ -32,13 +32,14 @@ static inline flash_view flash_view_of(const tg_tensor *t, int of_rows, int of_h
     return v;
 }
 
-/* Whether all rows of a tensor are whole chunks of 16 bytes. */
+/* Whether all rows of a tensor are whole chunks of 16 bytes, also those that would follow where a
+ * dimension has one entry, as far as its stride tells. */
 static inline bool flash_is_whole(const tg_tensor *t)
 {
     const int64_t size = (int64_t)tg_type_size(tg_type_of(t));
     int64_t bits = width_of(t) * size | (int64_t)(uintptr_t)data_of(t);
     for (int i = 0; i < 3 && t->strides; i++)
-        bits |= t->shape[i] > 1 ? t->strides[i] * size : 0;
+        bits |= t->shape[i] > 1 || t->strides[i] >= width_of(t) ? t->strides[i] * size : 0;
     return bits % 16 == 0;
 }
 
@@ -90,6 +91,7 @@ struct flash_problem {
     float softcap;       /* 0: none */
     flash_bias bias;
     vector_span sinks, dsinks; /* [Hq] */
+    bool alike; /* tiles of keys begin at multiples of their size, whichever queries there are */
     tg_dropout dropout;
 };
 

@@ -83,7 +83,7 @@ template <class T, int D, bool OF_KEYS, bool FORMED> struct flash_block {
         const int low = OF_KEYS ? 1 - s.end : s.begin, high = OF_KEYS ? 1 - s.begin : s.end;
         first = max(0, at.row + low);
         last = min(OF_KEYS ? s.queries : s.keys, at.row + C::ROWS - 1 + high);
-        from = FORMED && !OF_KEYS ? first - flash_ahead<C::NT>(p.dropout, first) : first;
+        from = OF_KEYS ? first : flash_from<C::COLUMNS, FORMED>(p, first);
         steps = last > first ? (last - from + C::COLUMNS - 1) / C::COLUMNS : 0;
         all_steps = OF_KEYS ? steps * p.group : steps;
         band = {low, high, last - row};
@@ -125,7 +125,7 @@ template <class T, int D, bool OF_KEYS, bool FORMED> struct flash_block {
         const uint32_t stage = stages + step % 2 * 2 * C::TILE;
         const int column = column_of(step), head = head_of(p, step), b = at.of.batch;
         const int place = (OF_KEYS ? at.of.query : at.of.key) + column;
-        const int skip = FORMED && !OF_KEYS ? first - column : 0;
+        const int skip = OF_KEYS ? 0 : first - column;
         const flash_view &x = OF_KEYS ? p.q : p.k, &y = OF_KEYS ? p.dy : p.v;
         load_tile<T, D, C::COLUMNS, C::THREADS>(stage, x.at(b, head, place), x.row, last - column,
                                                 p.d, skip);

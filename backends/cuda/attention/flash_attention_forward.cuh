@@ -62,14 +62,14 @@ __global__ void __launch_bounds__(flash_forward<T, D>::THREADS, 2)
     const int own = threadIdx.x / 32 * 16 * MT, row = o.row + own; /* the warp's first row */
     /* keys that some row sees */
     const int first = max(0, o.row + s.begin), last = min(s.keys, o.row + C::ROWS - 1 + s.end);
-    const int from = FORMED ? first - flash_ahead<NT>(p.dropout, first) : first;
+    const int from = flash_from<C::COLUMNS, FORMED>(p, first);
     const flash_band band = {s.begin, s.end, last - row};
     const char *const k = p.k.at(s.batch, o.head / p.group, s.key);
     const char *const v = p.v.at(s.batch, o.head / p.group, s.key);
 
     const auto load = [&](int column) {
         const uint32_t stage = stages + (column - from) / C::COLUMNS % 2 * 2 * C::TILE;
-        const int left = last - column, skip = FORMED ? first - column : 0;
+        const int left = last - column, skip = first - column;
         load_tile<T, D, C::COLUMNS, C::THREADS>(stage, k + column * p.k.row, p.k.row, left, p.d,
                                                 skip);
         load_tile<T, D, C::COLUMNS, C::THREADS>(stage + C::TILE, v + column * p.v.row, p.v.row,

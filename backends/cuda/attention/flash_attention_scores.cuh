@@ -48,11 +48,14 @@ __device__ __forceinline__ void flash_hide(float (&x)[MT][NT][4], const flash_ba
     });
 }
 
-/* How far before `first`, a key, the columns of a kernel begin: where something is drawn, at a
- * multiple of what is drawn together. */
-template <int NT> __device__ __forceinline__ int flash_ahead(const tg_dropout &d, int first)
+/* Where the columns of a kernel begin, keys of which the first that some row sees is `first`: where
+ * something is drawn, at a multiple of what is drawn together; where the rows beside a row do not
+ * change its sums, at a multiple of a tile. */
+template <int COLUMNS, bool FORMED>
+__device__ __forceinline__ int flash_from(const flash_problem &p, int first)
 {
-    return d.least ? first % (NT < 4 ? 8 * NT : 32) : 0;
+    const int drawn = FORMED && p.dropout.least ? min(COLUMNS, 32) : 1;
+    return first - first % (p.alike ? COLUMNS : drawn);
 }
 
 /* Which of a thread's powers are kept: bit 2 n + i % 2 of kept[m][i / 2]. head: the number of the

@@ -77,10 +77,19 @@ static inline int64_t rows_of(const tg_tensor *t)
     return tg_rows_of(t).rows;
 }
 
-/* Distance of two rows, in elements. */
+/* Distance of two rows, in elements. Of a single row what it would be among others, as far as
+ * strides tell: the one of those that may be meant with the fewest powers of 2. So a row of padded
+ * strides is not taken for one that lies better than its neighbours. */
 static inline int64_t stride_of(const tg_tensor *t)
 {
-    return tg_rows_of(t).stride;
+    const tg_rows rows = tg_rows_of(t);
+    int64_t stride = rows.stride;
+    for (int i = t->strides && rows.rows == 1 ? t->ndim - 2 : -1; i >= 0; i--) {
+        const int64_t other = t->strides[i], worse = other & -other;
+        if (other >= rows.n && (stride == rows.n || worse < (stride & -stride)))
+            stride = other;
+    }
+    return stride;
 }
 
 #endif

@@ -177,9 +177,9 @@ static conv_launch launch_of(const cuda_call &call, conv_args *a)
 template <class T> static conv_launch forward_of(const cuda_call &call, conv_args *a)
 {
     if constexpr (element<T>::WHOLE) {
-        if (a->is_plain(4) && a->silu)
+        if (a->is_plain(4, call.alike) && a->silu)
             return launch_of<T, conv_plain_forward_kernel<T, 4, true>>(call, a);
-        if (a->is_plain(4))
+        if (a->is_plain(4, call.alike))
             return launch_of<T, conv_plain_forward_kernel<T, 4, false>>(call, a);
     }
     return a->width > 4 ? launch_of<T, conv_forward_kernel<T, 16>>(call, a)
@@ -189,9 +189,9 @@ template <class T> static conv_launch forward_of(const cuda_call &call, conv_arg
 template <class T> static conv_launch backward_of(const cuda_call &call, conv_args *a)
 {
     if constexpr (element<T>::WHOLE) {
-        if (a->is_plain(4) && a->silu)
+        if (a->is_plain(4, call.alike) && a->silu)
             return launch_of<T, conv_plain_backward_kernel<T, 4, true>>(call, a);
-        if (a->is_plain(4))
+        if (a->is_plain(4, call.alike))
             return launch_of<T, conv_plain_backward_kernel<T, 4, false>>(call, a);
     }
     return a->width > 4 ? launch_of<T, conv_backward_kernel<T, 16>>(call, a)

@@ -24,11 +24,12 @@ struct conv_args {
     int64_t rows, tokens, each; /* tokens of a sequence, rows of a run */
     int n, width, silu;
 
-    /* Only the convolution of `taps` tokens is asked for, and perhaps silu. */
-    bool is_plain(int taps) const
+    /* Only the convolution of `taps` tokens is asked for, and perhaps silu. `alike`: of sequences
+     * of any length, so that a token does not know which others are behind it. */
+    bool is_plain(int taps, bool alike) const
     {
         return !in_gate.data && !out_gate.data && !din_gate.data && !dout_gate.data && !segments &&
-               width == taps && tokens >= CONV_LONG;
+               width == taps && (tokens >= CONV_LONG || alike);
     }
 };
 

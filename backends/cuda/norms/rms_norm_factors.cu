@@ -45,7 +45,16 @@ __global__ void __launch_bounds__(COLUMN_THREADS) group_kernel(const group_args 
 
 /* ---- the host's side ---- */
 
-enum { MOST_GROUPS = 65535 /* that a grid has side by side */ };
+enum {
+    MOST_GROUPS = 65535, /* that a grid has side by side */
+    USUAL_GROUPS = 8     /* taken for their number where sums of a group do not depend on it */
+};
+
+/* Groups that share the card, by which the rows of each are cut. */
+static int64_t sharing(const cuda_call &call, int64_t groups)
+{
+    return call.alike ? (int64_t)USUAL_GROUPS : groups;
+}
 
 static tg_status take_memory(const cuda_call &call, int64_t floats, float **memory)
 {
@@ -69,7 +78,7 @@ static bool launch_held(const cuda_call &call, factor_args &a, bool wanted, tg_s
         return false;
     /* a team's rows begin alike */
     const int64_t alike = element<T>::WHOLE ? 1 : MOST_STARTS,
-                  share = ceil_div(ceil_div(room, groups * s.ranks), alike) * alike,
+                  share = ceil_div(ceil_div(room, sharing(call, groups) * s.ranks), alike) * alike,
                   units = min_of(s.blocks / s.ranks, share);
     a.lanes = lanes_of(call, s.lanes);
     a.units = units > 0 ? (int)units : 1;
@@ -89,7 +98,7 @@ static tg_status launch_walked(const cuda_call &call, factor_args &a, bool wante
 {
     const int64_t groups = min_of(a.groups, MOST_GROUPS),
                   across = ceil_div(ceil_div(a.n, V<T>), COLUMN_THREADS),
-                  down = ceil_div((int64_t)call.processors * 8, across * groups);
+                  down = ceil_div((int64_t)call.processors * 8, across * sharing(call, groups));
     const dim3 rows((unsigned)min_of(a.height > 0 ? a.height : 1, INT32_MAX), (unsigned)groups);
     a.units = (int)min_of(rows.x, down);
     a.lanes = lanes_of(call, STREAM_THREADS);

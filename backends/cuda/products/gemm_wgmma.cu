@@ -1,7 +1,7 @@
 /* gemm_wgmma.cu - products of bf16 and f16 by the tensor cores of GPUs of compute capability 9.0
  * (gemm_wgmma.cuh): where rows begin at multiples of 16 bytes, not both operands are transposed,
  * and nothing is added but, to f32, the product itself. */
-#include "gemm_wgmma.cuh"
+#include "gemm_few.cuh"
 
 #include "gemm.h"
 
@@ -26,8 +26,10 @@ int cuda_gemm_wgmma_accepts(const tg_gemm_args *args)
            (args->beta == 0 || adds) && takes(args->a) && takes(args->b) && takes_result(args->c);
 }
 
-template <class T, int A_ACROSS, int B_ACROSS>
-static bool multiply_by_result(const cuda_call &call, const tg_gemm_args *args)
+/* C: of the result. Where rows do not know their batch, there are no other products than these: few
+ * rows then have tiles of their own. */
+template <class T, int A_ACROSS, int B_ACROSS, class C, bool ADD>
+static bool multiply(const cuda_call &call, const tg_gemm_args *args)
 {
     const int type = tg_type_of(args->a);
     const int64_t k = gemm_inner(args), stride = stride_of(args->c);
@@ -35,14 +37,20 @@ static bool multiply_by_result(const cuda_call &call, const tg_gemm_args *args)
                           b = {data_of(args->b), args->c->shape[1], k, stride_of(args->b)};
     const float alpha = (float)args->alpha;
     void *const c = data_of(args->c);
-    if (tg_type_of(args->c) != TG_F32)
-        return launch_product<T, A_ACROSS, B_ACROSS>(call, type, a, b, c, stride, NULL,
-                                                     scaled_result<T, false>{alpha, NULL, 0});
-    if (args->beta == 0)
-        return launch_product<T, A_ACROSS, B_ACROSS>(call, type, a, b, c, stride, NULL,
-                                                     scaled_result<float, false>{alpha, NULL, 0});
+    if constexpr (!A_ACROSS)
+        if (call.alike && are_few(call, a, b))
+            return launch_few<T, B_ACROSS, C, ADD>(call, type, a, b, c, stride, alpha);
     return launch_product<T, A_ACROSS, B_ACROSS>(call, type, a, b, c, stride, NULL,
-                                                 scaled_result<float, true>{alpha, NULL, 0});
+                                                 scaled_result<C, ADD>{alpha, NULL, 0});
+}
+
+template <class T, int A_ACROSS, int B_ACROSS>
+static bool multiply_by_result(const cuda_call &call, const tg_gemm_args *args)
+{
+    if (tg_type_of(args->c) != TG_F32)
+        return multiply<T, A_ACROSS, B_ACROSS, T, false>(call, args);
+    return args->beta == 0 ? multiply<T, A_ACROSS, B_ACROSS, float, false>(call, args)
+                           : multiply<T, A_ACROSS, B_ACROSS, float, true>(call, args);
 }
 
 template <class T> static bool multiply_by_layout(const cuda_call &call, const tg_gemm_args *args)

@@ -81,8 +81,7 @@ static inline bool are_whole(const tg_tensor *const *tensors, int count)
     const int64_t chunk = 16 / (int64_t)tg_type_size(tg_type_of(tensors[0]));
     for (int i = 0; i < count; i++) {
         const tg_tensor *t = tensors[i];
-        if (t && ((uintptr_t)data_of(t) % 16 || width_of(t) % chunk ||
-                  (t->ndim > 1 && span_of(t).stride % 16)))
+        if (t && ((uintptr_t)data_of(t) % 16 || width_of(t) % chunk || span_of(t).stride % 16))
             return false;
     }
     return true;

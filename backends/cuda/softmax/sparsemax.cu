@@ -22,11 +22,11 @@ static cut_span strips_of_cut(const tg_cut &c, int64_t size)
     return strips;
 }
 
-/* 1 if the rows are made of whole chunks. */
+/* 1 if the rows are made of whole chunks, also a single one, as it would be among others. */
 static bool whole_rows(const tg_cut &c, int64_t size)
 {
     return (uintptr_t)c.data % 16 == 0 && c.n * size % 16 == 0 &&
-           (c.outer == 1 || c.outer_step * size % 16 == 0);
+           (c.outer_step * size % 16 == 0 || (c.outer == 1 && c.outer_step < c.n));
 }
 
 template <class T> static void launch_sparsemax_rows(const cuda_call &call, row_args a)
