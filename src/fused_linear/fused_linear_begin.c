@@ -94,11 +94,14 @@ static tg_status divide_by_size(fused_linear *l, int64_t n, float *rstd)
                                            .alpha = 1 / (double)n});
 }
 
-/* Replaces a dloss of f16 that lies on a device. */
+/* Replaces a dloss of f16 that lies on a device. What it is divided by is the whole batch's, which
+ * its rows may have to know nothing of. */
 static tg_status replace_upstream(fused_linear *l)
 {
     if (tg_type_of(l->x) != TG_F16 || !l->dloss || on_host(l->dloss) || tg_numel(l->dloss) == 0)
         return TG_OK;
+    if (tg_ctx_batch_invariant(l->ctx) && tg_numel(l->dloss) > 1)
+        return TG_EUNSUPPORTED;
     const int64_t n = tg_numel(l->dloss), level = lines(n * (int64_t)sizeof(float)),
                   line = lines(1),
                   dx = l->dx ? l->rows * l->weight->shape[1] * (int64_t)sizeof(float) : 0;
