@@ -26,9 +26,10 @@ static int64_t part_of_rows(const job *j, int64_t group)
 static int64_t cols_of(const job *j, int64_t rows)
 {
     const grouped_product *p = j->p;
-    const int64_t lanes = is_turned(p) ? LEFT_LANES : NR, unit = p->unit ? p->unit : lanes;
-    const int64_t most =
-        p->terms_are_rows && is_few(p, rows) && rows ? FEW_SUMS / rows : COLS / (p->second ? 2 : 1);
+    const int few = is_few(p, rows) && rows > 0;
+    const int64_t lanes = is_turned(p) && !few ? LEFT_LANES : NR;
+    const int64_t unit = p->unit ? p->unit : lanes;
+    const int64_t most = few && p->terms_are_rows ? FEW_SUMS / rows : COLS / (p->second ? 2 : 1);
     const int64_t part = even_part(p->cols, most / unit * unit, unit);
     return round_up((part + j->parts - 1) / j->parts, unit);
 }

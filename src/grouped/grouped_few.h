@@ -25,7 +25,7 @@ static inline void pack_few(const grouped_product *p, const grouped_block *b, co
 
 /* Some columns of a block, at most VL, and those that are read next. */
 typedef struct few_columns {
-    const char *at, *next; /* next: or NULL */
+    const char *at, *next;
     int64_t stride, count; /* bytes; columns */
     int in_order;          /* rows of the matrix follow each other without a gap */
     const word *left;      /* packed */
@@ -38,16 +38,22 @@ typedef struct few_columns {
 SIMD_INLINE void sum_part_of_columns(el e, int rows, const few_columns *c, const word *left,
                                      int64_t done, int64_t terms, vf *sum)
 {
-    for (int64_t t = 0; t < terms; t += SQUARE_TERMS) {
-        const int64_t at = done + t * el_size(e), n = grouped_least(terms - t, SQUARE_TERMS);
-        const square_left words = {left + t / WORD_TERMS, LANE, 1};
-        square_ahead next = {c->next ? c->next + at : NULL, c->stride};
-        if (c->next && c->in_order)
-            next = (square_ahead){c->next + at * VL, LINE};
-        if (c->count == VL && n == SQUARE_TERMS)
-            add_square(e, rows, 1, c->at + at, c->stride, VL, SQUARE_TERMS, words, next, sum);
-        else
-            add_square(e, rows, 0, c->at + at, c->stride, c->count, n, words, next, sum);
+    const int64_t bytes = SQUARE_TERMS * el_size(e);
+    const int64_t step = c->in_order ? VL * bytes : bytes;
+    const char *at = c->at + done;
+    square_ahead next = {c->next + (c->in_order ? VL * done : done),
+                         c->in_order ? SQUARE_LINE : c->stride};
+    square_left words = {left, LANE, 1};
+    int64_t t = 0;
+    if (c->count == VL)
+        for (; t + SQUARE_TERMS <= terms; t += SQUARE_TERMS) {
+            add_square(e, rows, 1, at, c->stride, VL, SQUARE_TERMS, words, next, sum);
+            at += bytes, next.at += step, words.at += VL;
+        }
+    for (; t < terms; t += SQUARE_TERMS) {
+        add_square(e, rows, 0, at, c->stride, c->count, grouped_least(terms - t, SQUARE_TERMS),
+                   words, next, sum);
+        at += bytes, next.at += step, words.at += VL;
     }
 }
 
@@ -70,10 +76,13 @@ SIMD_INLINE void sum_columns(el e, int rows, const few_columns *c, int64_t count
     }
 }
 
-/* The rows that such a block is packed and computed for. */
+/* The rows that such a block is packed and computed for. With 32 registers a row alone takes as
+ * long as four, since both wait for memory. */
 static inline int64_t few_height(int64_t rows)
 {
-    return rows <= 2 ? rows : rows <= 4 ? 4 : rows <= 8 && FEW > 8 ? 8 : FEW;
+    if (rows <= 1 && SIMD_REGISTERS < 32)
+        return 1;
+    return rows <= 4 ? 4 : rows <= 8 && FEW > 8 ? 8 : FEW;
 }
 
 SIMD_INLINE void sum_few_columns(el e, const few_columns *c, int64_t rows, int64_t terms)
@@ -84,7 +93,6 @@ SIMD_INLINE void sum_few_columns(el e, const few_columns *c, int64_t rows, int64
         return;                                                          \
     }
     OF(1)
-    OF(2)
     OF(4)
     OF(8)
     OF(FEW)
@@ -98,8 +106,10 @@ static inline const char *few_column_at(const grouped_product *p, const grouped_
 {
     if (k >= b->cols && place == 0 && p->second)
         return grouped_row_at(f, b->col + p->second, s->term0);
-    if (k >= b->cols)
+    if (k >= b->cols && b->then)
         return b->then;
+    if (k >= b->cols)
+        k = 0;
     return grouped_row_at(f, b->col + k + place * p->second, s->term0);
 }
 

@@ -26,7 +26,7 @@ enum {
     FEW = TILES                  ? 4
           : SIMD_REGISTERS == 32 ? 16
                                  : 8,
-    FEW_TERMS = TILES ? 4 : 16,
+    FEW_TERMS = TILES ? 8 : 16,
     FEW_WORDS = 4,   /* of terms that are rows, at a time */
     FEW_SUMS = 8192, /* of columns of such a task, and a part of its terms: near the first cache */
     AHEAD = 16384,   /* bytes between what is read there and what is asked for */

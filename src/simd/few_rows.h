@@ -8,11 +8,11 @@
 
 enum { SQUARE_TERMS = VL * WORD_TERMS }; /* of VL columns, which are transposed at once */
 
-/* Lines that are asked for beside a square, which are read soon: LINES of them, `apart` bytes from
- * one to the next. They go to the first cache: requests for the second one are dropped where memory
- * has much to do. */
+/* Lines that are read soon and asked for beside a square, as many as it has: the first one, and the
+ * bytes from one to the next. They go to the first cache: requests for the second one are dropped
+ * while memory is busy. */
 typedef struct square_ahead {
-    const char *at; /* or NULL */
+    const char *at;
     int64_t apart;
 } square_ahead;
 
@@ -24,13 +24,10 @@ SIMD_INLINE int64_t square_bytes(el e)
     return VL * SQUARE_TERMS * el_size(e);
 }
 
-SIMD_INLINE void square_ask(el e, square_ahead next)
+SIMD_INLINE void square_ask(el e, int line, square_ahead next)
 {
-    if (!next.at)
-        return;
-#pragma GCC unroll 16
-    for (int i = 0; i * SQUARE_LINE < square_bytes(e); i++)
-        __builtin_prefetch(next.at + i * next.apart, 0, 3);
+    if (line * SQUARE_LINE < square_bytes(e))
+        __builtin_prefetch(next.at + line * next.apart, 0, 3);
 }
 
 /* The left factor's words: that of row r and term-word w is at[r * row + w * word]. */
@@ -46,12 +43,16 @@ SIMD_INLINE void add_square(el e, int rows, int whole, const char *columns, int6
                             vf *sum)
 {
     vi square[VL] __attribute__((aligned(64)));
+    /* The compiler shall compute the addresses of columns here, and not keep a pointer for each of
+     * them, for which it has too few registers. */
+    __asm__("" : "+r"(columns));
 #pragma GCC unroll 16
-    for (int i = 0; i < VL; i++)
+    for (int i = 0; i < VL; i++) {
         square[i] = whole || i < lanes
                         ? words_along(e, columns + i * stride, whole ? SQUARE_TERMS : terms)
                         : v_seti(0);
-    square_ask(e, next);
+        square_ask(e, i, next);
+    }
     v_transpose(square);
     const int64_t words = whole ? VL : words_of(terms);
 #pragma GCC unroll 1
