@@ -8,6 +8,9 @@
 
 #include "simd.h"
 
+/* Bytes of rows that are together in the second cache: what is worked on and what is on its way. */
+enum { NEXT_ROOM = 3 << 18 };
+
 /* Asks for the memory of one v_load2 of a row that is passed over twice soon. Into the first cache
  * where rows are of 16-bit types, of which it holds a few; else into the second one. */
 SIMD_INLINE void next_pair(el e, const void *p, int64_t i)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "rows/next.h"
 #include "rows/rows.h"
 
 static const int64_t *indices(const tg_tensor *t)
@@ -32,9 +33,13 @@ typedef struct forward_job {
     int64_t n;
 } forward_job;
 
-static void forward_row(const forward_job *j, int64_t row)
+static void forward_row(const forward_job *j, int64_t row, int64_t end)
 {
-    const cetvd_row r = {j->type, row_at(&j->student, row), row_at(&j->teacher, row), j->n};
+    cetvd_row r = {j->type, row_at(&j->student, row), row_at(&j->teacher, row), j->n, NULL, NULL};
+    if (row + 1 < end && 4 * j->n * el_size(j->type) <= NEXT_ROOM) {
+        r.next_student = row_at(&j->student, row + 1);
+        r.next_teacher = row_at(&j->teacher, row + 1);
+    }
     const cetvd_origin student = cetvd_sum_row(r.type, r.student, r.n);
     const cetvd_origin teacher = cetvd_sum_row(r.type, r.teacher, r.n);
     const cetvd_distances d = cetvd_distance(&r, &student, &teacher);
@@ -56,7 +61,7 @@ static void forward_rows(void *arg, int64_t begin, int64_t end, int worker)
                               j->a->teacher_lse};
     for (int64_t row = begin; row < end; row++) {
         if (indices(j->a->target)[row] != j->a->ignore_index)
-            forward_row(j, row);
+            forward_row(j, row, end);
         else
             for (size_t i = 0; i < sizeof all / sizeof *all; i++)
                 put(all[i], row, 0);
@@ -86,7 +91,7 @@ static void backward_row(const backward_job *j, int64_t row, char *out)
     const tg_fused_ce_tvd_backward_args *a = j->a;
     /* without dtvd nothing depends on the teacher: the student stands in its place */
     const operand *other = a->dtvd ? &j->teacher : &j->student;
-    const cetvd_row r = {j->type, row_at(&j->student, row), row_at(other, row), j->n};
+    const cetvd_row r = {j->type, row_at(&j->student, row), row_at(other, row), j->n, NULL, NULL};
     const int64_t y = indices(a->target)[row];
     const double lse = number(a->student_lse, row);
     const double apart = a->dtvd ? lse - number(a->teacher_lse, row) : 0;

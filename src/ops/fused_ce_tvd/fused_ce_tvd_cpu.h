@@ -14,6 +14,7 @@ typedef struct cetvd_row {
     el type;
     const char *student, *teacher;
     int64_t n;
+    const char *next_student, *next_teacher; /* the rows to ask for; NULL: none */
 } cetvd_row;
 
 /* log_softmax of a row: (x - max) - log_sum. */

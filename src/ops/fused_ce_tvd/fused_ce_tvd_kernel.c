@@ -71,15 +71,22 @@ SIMD_INLINE terms terms_of(const origins *o, vf student, vf teacher)
     return (terms){larger * -power.b, v_select(d < zero, -(larger * power.a), above)};
 }
 
-SIMD_INLINE void distance_body(el e, const char *student, const char *teacher, int64_t n,
+/* Of elements [begin, end) of a row, where the same of the next row is asked for. */
+SIMD_INLINE void distance_body(el e, const cetvd_row *r, int64_t begin, int64_t end,
                                const origins *o, cetvd_distances *sums)
 {
+    const char *student = at(e, r->student, begin), *teacher = at(e, r->teacher, begin);
+    const int64_t n = end - begin;
     const vf zero = {0};
     vf tvd = zero, sigma = zero;
     for (int64_t i = 0; i < n; i += VL) {
         const terms t = terms_of(o, exps_load(e, student, i, n, 0), exps_load(e, teacher, i, n, 0));
         tvd += v_select(v_first(n - i), t.tvd, zero);
         sigma += v_select(v_first(n - i), t.sigma, zero);
+        if (r->next_student && i * el_size(e) % 64 == 0) {
+            v_prefetch(at(e, r->next_student, begin + i));
+            v_prefetch(at(e, r->next_teacher, begin + i));
+        }
     }
     sums->tvd += v_sum(tvd);
     sums->sigma += v_sum(sigma);
@@ -94,8 +101,7 @@ cetvd_distances cetvd_distance(const cetvd_row *r, const cetvd_origin *student,
     cetvd_distances sums = {0, 0};
     for (int64_t begin = 0, end; begin < r->n; begin = end) {
         end = block_end(begin, r->n);
-        EL_SPECIALIZE(r->type, distance_body, at(r->type, r->student, begin),
-                      at(r->type, r->teacher, begin), end - begin, &o, &sums);
+        EL_SPECIALIZE(r->type, distance_body, r, begin, end, &o, &sums);
     }
     return (cetvd_distances){sums.tvd / 2, sums.sigma};
 }

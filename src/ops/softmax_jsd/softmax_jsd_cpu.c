@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/parts.h"
+#include "rows/next.h"
 #include "rows/rows.h"
 #include "softmax_jsd.h"
 #include "softmax_jsd_cpu.h"
@@ -15,12 +16,11 @@ typedef struct job {
     double *row_loss; /* of each row */
 } job;
 
-/* So many bytes of scratch leave room for the next rows in the second cache. */
-enum { NEAR = 1 << 19 };
-
 static next_rows next_of(const job *j, int64_t row, int64_t end)
 {
-    if (row + 1 >= end || row_scratch(j->f->batch.n) * (int64_t)sizeof(float) > NEAR)
+    const int64_t n = j->f->batch.n, rows = 4 * n * el_size(j->o.type);
+    const int64_t kept = j->o.gradient ? 2 * n * (int64_t)sizeof(float) : 0;
+    if (row + 1 >= end || rows + kept > NEXT_ROOM)
         return (next_rows){NULL, NULL, 0};
     return (next_rows){row_at(&j->student, row + 1), row_at(&j->teacher, row + 1),
                        el_size(j->o.type)};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/parts.h"
+#include "rows/next.h"
 #include "rows/rows.h"
 #include "softmax_kl_div.h"
 
@@ -15,9 +16,6 @@ typedef struct job {
     int near;              /* a row, its gradient and the next row fit the second cache */
     double *row_loss;      /* of each row */
 } job;
-
-/* Bytes of rows that are together in the second cache. */
-enum { NEAR = 3 << 18 };
 
 static void run_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
@@ -77,7 +75,7 @@ static job job_of(const skl *f, double scale)
                           .stream = streams(f)}};
     j.near = j.row.n * (2 * (el_size(j.row.type) + el_size(j.row.target_type)) +
                         (f->dlogits ? el_size(j.gradient.type) : 0)) <=
-             NEAR;
+             NEXT_ROOM;
     /* the tail of a sharp softmax, whose products would be subnormal, which is slow; below
      * 2^-26, f16 has nothing */
     j.gradient.floor = j.gradient.type == EL_F16 ? 0x1p-26f : 0x1p-110f;
