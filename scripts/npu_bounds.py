@@ -53,24 +53,26 @@ SHORT = {
 }
 HEADER = """# What bounds rows of the NPU's model
 
-Large problems of the benchmark, or those named, bf16, third call, *model*. `times`: the time over that of the bytes that have to be moved,
-over the bandwidth of the modelled HBM. `vector`, `scalar`, `in`, `out`: the part of the time that this unit of a core is busy, or waits for
-what its own instructions depend on, in the launch that takes longest; `bound`: what the model says of that launch. For 64 elements of those
-bytes, `cycles`: what vector instructions take, with the waits between those that depend on each other, over all launches; `waits`: of these
-what they wait at barriers, `banks`: what they wait for banks of UB; `memory`: what the memory takes; `needed`: what the
-instructions take that an element needs by the formulas of the script's lists (`NEEDED`, `SHORT`), each as long as a repeat of it is in `sim/src/time/costs.inc`, without any waiting, bank conflicts, or work for a row. `over`: the time over the
-longer one of `memory` and `needed`. Where `needed` is above `memory`, another order of copies does not make a row faster: fewer instructions an
-element do.
+Large problems of the benchmark, or those named, bf16, third call, *model*. `times`: the time over that of the bytes that have to be moved, over
+the bandwidth of the modelled HBM. `vector`, `scalar`, `in`, `out`: the part of the time that this unit of a core is busy, or waits for what its
+own instructions depend on, in the launch that takes longest; `bound`: what the model says of that launch. For 64 elements of those bytes,
+`cycles`: what vector instructions take, with the waits between those that depend on each other, over all launches; `waits`: of these what they
+wait at barriers, `banks`: what they wait for banks of UB, both empty where a row was made without them; `memory`: what the memory takes;
+`needed`: what the instructions take that an element needs by the formulas of the script's lists (`NEEDED`, `SHORT`), each as long as a repeat of
+it is in `sim/src/time/costs.inc`, without any waiting, bank conflicts, or work for a row. `over`: the time over the longer one of `memory` and
+`needed`. Where `needed` is above `memory`, another order of copies does not make a row faster: fewer instructions an element do.
 
-`mhc_coeffs` is products on the cube cores, and goes through memory more than once. `embedding` backward has a copy and an addition for each
-row: at D = 128 a core copies 683 rows, one in 20.6 cycles, which takes 7.6 us; two launches that sort the positions take 11.5 us. `moe_router` sorts:
-of 256 keys sorting and merging take most of what is needed; its backward takes the scalar unit a read, a mask and an instruction for each chosen expert.
+`mhc_coeffs` is products on the cube cores, and goes through memory more than once. `embedding` backward has a copy and an addition for each row:
+at D = 128 a core copies 683 rows, one in 20.6 cycles, which takes 7.6 us; two launches that sort the positions take 11.5 us. `moe_router` sorts:
+of 256 keys sorting and merging take most of what is needed; its backward takes the scalar unit a read, a mask and an instruction for each chosen
+expert.
 
-What stands between `needed` and `cycles` are `waits`, `banks`, and instructions on numbers of rows and on parts of sums: `cycles` less the two is what
-the kernel issues. An instruction waits some 20 to 37 cycles at a barrier for the one before it, and a tile in UB has 60 to 190 repeats. A row of 8
-elements has an eighth of an element's work in each number of its own: `poly_norm` has three variances, roots and factors a row, `layer_norm` two sums, all backwards sums of columns
-that are added up lane by lane. `sparsemax` of 8 elements is a network that sorts (19 pairs a row, each a largest and a smallest of two), sums of the first k,
-and a last step of differences to the threshold; of 4096 elements a tile has 3 rows, and each of its six steps some ten numbers a row that wait for each other.
+What stands between `needed` and `cycles` are `waits`, `banks`, and instructions on numbers of rows and on parts of sums: `cycles` less the two
+is what the kernel issues. An instruction waits some 20 to 37 cycles at a barrier for the one before it, and a tile in UB has 60 to 190 repeats.
+A row of 8 elements has an eighth of an element's work in each number of its own: `poly_norm` has three variances, roots and factors a row,
+`layer_norm` two sums, all backwards sums of columns that are added up lane by lane. `sparsemax` of 8 elements is a network that sorts (19 pairs
+a row, each a largest and a smallest of two), sums of the first k, and a last step of differences to the threshold; of 4096 elements a tile has 3
+rows, and each of its six steps some ten numbers a row that wait for each other.
 
 Written by `python3 scripts/npu_bounds.py > docs/results/npu-bounds.md`, after a build.
 """
