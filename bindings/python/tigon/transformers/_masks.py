@@ -14,15 +14,19 @@ import inspect
 
 import torch
 import transformers
-from transformers.masking_utils import (
-    and_masks, causal_mask_function, packed_sequence_mask_function, prepare_padding_mask, sdpa_mask, sliding_window_overlay,
-)
-from transformers.utils.import_utils import is_tracing
+
+try:
+    from transformers.masking_utils import (
+        and_masks, causal_mask_function, packed_sequence_mask_function, prepare_padding_mask, sdpa_mask, sliding_window_overlay,
+    )
+    from transformers.utils.import_utils import is_tracing
+except ImportError:
+    sdpa_mask = None
 
 from tigon.transformers import MODEL_TYPES
 from tigon.transformers._library import takes_config
 
-if "q_length" not in inspect.signature(sdpa_mask).parameters:
+if sdpa_mask is None or "q_length" not in inspect.signature(sdpa_mask).parameters:
     raise ImportError(f"tigon.transformers needs transformers 5.5 or newer, found {transformers.__version__}")
 
 KEYS, FILLED, STARTS = torch.int8, torch.uint8, torch.int64
