@@ -94,14 +94,11 @@ static tg_status divide_by_size(fused_linear *l, int64_t n, float *rstd)
                                            .alpha = 1 / (double)n});
 }
 
-/* Replaces a dloss of f16 that lies on a device. What it is divided by is the whole batch's, which
- * its rows may have to know nothing of. */
+/* Replaces a dloss of f16 that lies on a device. */
 static tg_status replace_upstream(fused_linear *l)
 {
     if (tg_type_of(l->x) != TG_F16 || !l->dloss || on_host(l->dloss) || tg_numel(l->dloss) == 0)
         return TG_OK;
-    if (tg_ctx_batch_invariant(l->ctx) && tg_numel(l->dloss) > 1)
-        return TG_EUNSUPPORTED;
     const int64_t n = tg_numel(l->dloss), level = lines(n * (int64_t)sizeof(float)),
                   line = lines(1),
                   dx = l->dx ? l->rows * l->weight->shape[1] * (int64_t)sizeof(float) : 0;
@@ -148,9 +145,21 @@ static tg_status memory_for(fused_linear *l, int64_t chunk_bytes)
     return l->memory ? TG_OK : TG_ENOMEM;
 }
 
+/* Gradients of f16 are scaled by the largest upstream gradient of all rows, of which rows may have
+ * to know nothing. */
+static tg_status check_upstream(const fused_linear *l)
+{
+    if (l->type == TG_F16 && l->dloss && tg_numel(l->dloss) > 1 && tg_ctx_batch_invariant(l->ctx))
+        return tg_fail(TG_EUNSUPPORTED,
+                       "fused_linear: x is f16 and dloss has a number of each row, expected one of "
+                       "all, or another type, where rows do not know their batch");
+    return TG_OK;
+}
+
 tg_status fused_linear_begin(fused_linear *l, int64_t chunk_bytes)
 {
     l->type = tg_type_of(l->x);
+    TG_TRY(check_upstream(l));
     l->gradients = l->dx || l->dweight || l->dbias;
     l->classes = l->weight->shape[0];
     l->rows_of_teacher = tg_rows_of(l->teacher_x);
