@@ -226,7 +226,7 @@ SIMD_INLINE void add_blocks(divergence_kind kind, int loss, int gradient, int le
 SIMD_INLINE void add_terms(divergence_kind kind, int loss, int gradient, const row_options *o,
                            const row_pair *p, row_sums *sums)
 {
-    if (gradient)
+    if (gradient && p->student.n > 0) /* a row of no class may lie nowhere */
         set_middle(kind, o, p, sums);
     if (kind == KIND_EVEN && gradient && sums->from != 0)
         add_blocks(kind, loss, gradient, 1, o, p, sums);
