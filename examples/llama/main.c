@@ -102,7 +102,7 @@ static void share_course(options *o)
         return;
     o->log = o->plot = NULL;
     o->quiet = 1;
-    o->profile = o->sample = 0;
+    o->profile = 0;
 }
 
 static void draw(const options *o, history *h)

@@ -269,7 +269,8 @@ int train(const options *o, const course *c, history *h)
     if (c->sample && o->sample && !ended) {
         if (m.dispatch)
             dispatch_collect(&m);
-        sample_text(&m);
+        if (ranks_here() == 0)
+            sample_text(&m);
     }
     run_close(&r);
     return ended ? ended : p.log_lost;
