@@ -83,6 +83,17 @@ def expanded(q: Tensor, scale: Tensor, rows: int) -> Tensor:
     return (q.float().unflatten(0, (-1, rows)).unflatten(2, (-1, 128)) * scale.t()[:, None, :, None]).flatten(2).flatten(0, 1)
 
 
+def padded_scales(scale: Tensor) -> Tensor:
+    """Scales of 128 x 128 as PyTorch's product takes them: along k a multiple of four."""
+    return F.pad(scale.t(), (0, -scale.shape[0] % 4)).contiguous()
+
+
+def multiplied_by_pytorch(a: Tensor, scale_a: Tensor, b: Tensor, padded: Tensor) -> Tensor:
+    """The product of blocks in bf16, which PyTorch has on a GPU alone."""
+    kinds = F.ScalingType.BlockWise1x128, F.ScalingType.BlockWise128x128
+    return F.scaled_mm(a, b.t(), scale_a.t(), kinds[0], padded.t(), kinds[1], output_dtype=torch.bfloat16)
+
+
 @operator(small=dict(M=128, N=128, K=256), medium=dict(M=1024, N=2048, K=768), large=dict(M=4096, N=2048, K=2048),
           cuda=dict(large=dict(M=8192, N=8192, K=8192)), memory_bound=False,
           note="against PyTorch's own product of blocks on a GPU, and one of the numbers with their scales in f32 where it has none")
@@ -93,11 +104,10 @@ def gemm_block_scaled(make: Make, M: int, N: int, K: int) -> Step:
     def by_scales(c: Tensor):
         c.copy_(expanded(a, scale_a, 1) @ expanded(b, scale_b, 128).t())
 
-    padded = F.pad(scale_b.t(), (0, -(K // 128) % 4)).contiguous()
+    padded = padded_scales(scale_b)
 
     def by_blocks(c: Tensor):
-        kinds = F.ScalingType.BlockWise1x128, F.ScalingType.BlockWise128x128
-        c.copy_(F.scaled_mm(a, b.t(), scale_a.t(), kinds[0], padded.t(), kinds[1], output_dtype=torch.bfloat16))
+        c.copy_(multiplied_by_pytorch(a, scale_a, b, padded))
 
     function = by_blocks if a.is_cuda and make.dtype == torch.bfloat16 else by_scales
     return updated(function, [make.empty(M, N)],

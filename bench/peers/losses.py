@@ -216,8 +216,8 @@ def preference_loss(make: Make, N: int) -> Problem:
     return separate("preference_loss", function, dict(logp=logp, ref_logp=ref), beta=0.1, label_smoothing=0.1)
 
 
-LINEAR = "Tigon's separate backward computes the logits again, PyTorch keeps them; Tigon's dweight is f32"
-KEPT = "Tigon keeps the logits as PyTorch does, in f32; its dweight is f32"
+LINEAR = "Tigon's separate backward computes the logits again, PyTorch keeps them"
+KEPT = "Tigon keeps the logits as PyTorch does, in f32"
 
 
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=768, V=16000), large=dict(BT=2048, H=1024, V=32000),

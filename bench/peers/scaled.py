@@ -7,10 +7,9 @@ import statistics
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from tigon import ops
 
-from blocks import quantised
+from blocks import multiplied_by_pytorch, padded_scales, quantised
 from clocks import Card, Host
 
 SIZES = ["8192,8192,8192", "16384,8192,2048", "16384,2048,8192", "16384,128256,2048", "32768,2048,768"]
@@ -36,9 +35,8 @@ def measure(size: str, device: str, clock, rounds: int) -> str:
                 quantise=lambda: ops.quantize_block(x=x, q=q, scale=scale), copy=lambda: to.copy_(source))
     difference = ""
     if device == "cuda":
-        padded = F.pad(scale_b.t(), (0, -(K // 128) % 4)).contiguous()
-        kinds = F.ScalingType.BlockWise1x128, F.ScalingType.BlockWise128x128
-        runs["torch"] = lambda: F.scaled_mm(a, b.t(), scale_a.t(), kinds[0], padded.t(), kinds[1], output_dtype=torch.bfloat16)
+        padded = padded_scales(scale_b)
+        runs["torch"] = lambda: multiplied_by_pytorch(a, scale_a, b, padded)
         runs["tigon"]()
         difference = f", largest difference from PyTorch's {(c.float() - runs['torch']().float()).abs().max().item():g}"
     ms = medians(runs, clock, rounds)
