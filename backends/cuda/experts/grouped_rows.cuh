@@ -119,6 +119,9 @@ __device__ __forceinline__ void make_rows(const grouped_rows &p, const product_m
         if (rows == 0) {
             for (int k = 0; k < p.steps; k++) {
                 wait_barrier(m.full + 8 * r.stage, r.phase);
+                /* products keep the threads of a group together; without them one that is late by
+                 * the whole ring would wait for a phase that has gone by, for ever */
+                group_barrier();
                 release(m, r.stage);
                 r.step();
             }
