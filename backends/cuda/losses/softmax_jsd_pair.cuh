@@ -7,7 +7,7 @@
 
 /* Both in memory. */
 template <class T> struct walked_pair {
-    static constexpr bool CAN_KEEP = false;
+    static constexpr bool CAN_KEEP = false, HELD = false;
     const T *student, *teacher;
 
     template <bool, class TEAM, class EACH>
@@ -35,7 +35,7 @@ typedef cluster_team<PAIR_THREADS> pair_team;
 /* Both in shared memory, of whole chunks, which each thread copied there for itself. KEEP: what
  * `each` makes of f32 stays in their place. */
 template <class T> struct held_pair {
-    static constexpr bool CAN_KEEP = sizeof(T) == 4;
+    static constexpr bool CAN_KEEP = sizeof(T) == 4, HELD = true;
     uint4 *memory;
 
     __device__ __forceinline__ void take(const pair_team &t, int n, const T *student,

@@ -22,16 +22,43 @@ struct softmax_pair {
     float height[2], base[2], share[2]; /* of student and teacher */
     float offset, lacks, rest;
     float best; /* how far apart they are for the student's likeliest class */
+    /* PLAIN: lacks, rest and heights are 0. */
+    template <bool PLAIN = false>
     __device__ __forceinline__ float apart(float difference, float scale) const
     {
-        return fmaf(difference, scale, -offset) - lacks - rest;
+        const float all = fmaf(difference, scale, -offset);
+        return PLAIN ? all : all - lacks - rest;
     }
     /* 2 to this times share[m] is the probability of a class with logit x in row m. */
+    template <bool PLAIN = false>
     __device__ __forceinline__ float power(int m, float x, float scale) const
     {
-        return fmaf(x - height[m], scale, -base[m]);
+        return fmaf(PLAIN ? x : x - height[m], scale, -base[m]);
+    }
+    __device__ __forceinline__ bool low() const
+    {
+        return height[0] == 0 && height[1] == 0;
+    }
+    __device__ __forceinline__ bool plain() const
+    {
+        return low() && lacks == 0 && rest == 0;
     }
 };
+
+template <bool IS> struct plainness {
+    static constexpr bool PLAIN = IS;
+};
+
+/* run(plainness<plain>()) for rows that are held, which have code for either; else that which is
+ * right for both. */
+template <class PAIR, class RUN>
+__device__ __forceinline__ static void by_plainness(bool plain, const RUN &run)
+{
+    if (PAIR::HELD && plain)
+        run(plainness<PAIR::HELD>());
+    else
+        run(plainness<false>());
+}
 
 /* The largest logits of the rows, and this thread's first chunks that have them. */
 template <class T, class TEAM, class PAIR>
@@ -66,29 +93,38 @@ __device__ __forceinline__ static float log_of_ratio(float a, float b, float mor
  * each left out, and their difference; what stands beside the student's largest; the teacher's
  * powers less the student's, all from one base, and how much they differ at all. EXACT: powers that
  * nearly agree are told apart by their logarithms. */
-template <bool EXACT, class T>
+template <bool EXACT, bool PLAIN, class T>
 __device__ __forceinline__ static void
 add_powers(const softmax_jsd_args &a, const softmax_pair &s, const softmax_largest (&top)[2],
            float ratio, int j, const float (&x)[V<T>], const float (&y)[V<T>], float (&sums)[4],
            float (&more)[4])
 {
-    const int out[2] = {place_of(top[0], x, j), place_of(top[1], y, j)};
+    float q[V<T>], p[V<T>];
 #pragma unroll
     for (int i = 0; i < V<T>; i++) {
-        float q = exp2_term(s.power(0, x[i], a.scale));
-        float p = exp2_term(s.power(1, y[i], a.scale));
-        const float by =
-            EXACT ? difference_of(q, p * ratio, (y[i] - x[i]) * a.scale) : fmaf(p, ratio, -q);
+        q[i] = exp2_term(s.power<PLAIN>(0, x[i], a.scale));
+        p[i] = exp2_term(s.power<PLAIN>(1, y[i], a.scale));
+        const float by = EXACT ? difference_of(q[i], p[i] * ratio, (y[i] - x[i]) * a.scale)
+                               : fmaf(p[i], ratio, -q[i]);
         more[0] += by;
-        if (EXACT)
-            continue;
         more[3] += fabsf(by);
-        sums[3] += i == out[0] ? y[i] : 0;
-        q = i == out[0] ? 0 : q;
-        p = i == out[1] ? 0 : p;
-        sums[0] += q;
-        sums[1] += p;
-        sums[2] += p - q;
+    }
+    if (EXACT)
+        return;
+    if (j == top[0].at || j == top[1].at) {
+        const int out[2] = {place_of(top[0], x, j), place_of(top[1], y, j)};
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            sums[3] += i == out[0] ? y[i] : 0;
+            q[i] = i == out[0] ? 0 : q[i];
+            p[i] = i == out[1] ? 0 : p[i];
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < V<T>; i++) {
+        sums[0] += q[i];
+        sums[1] += p[i];
+        sums[2] += p[i] - q[i];
     }
 }
 
@@ -116,14 +152,16 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
     }
     const float between = s.base[1] - s.base[0] + (s.height[1] - s.height[0]) * a.scale;
     const float ratio = exp2_term(between);
-    pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
-        add_powers<false, T>(a, s, top, ratio, j, x, y, sums, more);
+    by_plainness<PAIR>(s.low(), [&](auto is) {
+        pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
+            add_powers<false, decltype(is)::PLAIN, T>(a, s, top, ratio, j, x, y, sums, more);
+        });
     });
     sum_both(t, sums, more);
     if (fabsf(between) < ROOM_OF_BASES && more[3] < NEARLY_ALIKE * (sums[0] + more[1])) {
         float exactly[4] = {0, 0, 0, 0}, none[4];
         pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
-            add_powers<true, T>(a, s, top, ratio, j, x, y, none, exactly);
+            add_powers<true, false, T>(a, s, top, ratio, j, x, y, none, exactly);
         });
         float difference[1] = {exactly[0]};
         t.sum(difference);
@@ -164,15 +202,15 @@ struct softmax_jsd_sums {
 
 /* *weight: of the slope, the student's probability; of one that stands alone the teacher's, which
  * what is off in all of them goes with. */
-template <class F>
+template <bool PLAIN, class F>
 __device__ __forceinline__ static softmax_jsd_term term_of(const F &f, const softmax_jsd_args &a,
                                                            const softmax_pair &s, float x, float y,
                                                            float *weight)
 {
-    const float q = s.share[0] * exp2_term(s.power(0, x, a.scale));
-    const float p = s.share[1] * exp2_term(s.power(1, y, a.scale));
+    const float q = s.share[0] * exp2_term(s.power<PLAIN>(0, x, a.scale));
+    const float p = s.share[1] * exp2_term(s.power<PLAIN>(1, y, a.scale));
     *weight = F::SLOPE_ALONE ? p : q;
-    return f(q, p, s.apart(y - x, a.scale));
+    return f(q, p, s.apart<PLAIN>(y - x, a.scale));
 }
 
 template <class T, class F, class TEAM, class PAIR>
@@ -183,22 +221,25 @@ sum_losses(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, con
     const float middle = (s.share[0] > 0.5f ? f(1, 1, s.best).slope : 0) + 0 * (s.offset + s.rest);
     float sums[F::RELATIVE ? 4 : 2] =
         {}; /* losses, q (slope - middle), q of others and of hardly known classes */
-    pair.template for_each<true>(t, a.n, [&](int, float(&x)[V<T>], float(&y)[V<T>]) {
+    by_plainness<PAIR>(s.plain(), [&](auto is) {
+        pair.template for_each<true>(t, a.n, [&](int, float(&x)[V<T>], float(&y)[V<T>]) {
 #pragma unroll
-        for (int i = 0; i < V<T>; i++) {
-            float weight;
-            const softmax_jsd_term d = term_of(f, a, s, x[i], y[i], &weight);
-            sums[0] += d.loss;
-            sums[1] += F::SLOPE_ALONE ? d.slope : weight * (d.slope - middle);
-            if constexpr (F::RELATIVE) {
-                if (d.hardly)
-                    sums[3] += weight;
-                else
-                    sums[2] += weight;
+            for (int i = 0; i < V<T>; i++) {
+                float weight;
+                const softmax_jsd_term d =
+                    term_of<decltype(is)::PLAIN>(f, a, s, x[i], y[i], &weight);
+                sums[0] += d.loss;
+                sums[1] += F::SLOPE_ALONE ? d.slope : weight * (d.slope - middle);
+                if constexpr (F::RELATIVE) {
+                    if (d.hardly)
+                        sums[3] += weight;
+                    else
+                        sums[2] += weight;
+                }
+                x[i] = d.slope;
+                y[i] = d.hardly ? -weight : weight;
             }
-            x[i] = d.slope;
-            y[i] = d.hardly ? -weight : weight;
-        }
+        });
     });
     t.sum(sums);
     if constexpr (F::RELATIVE)
@@ -221,7 +262,7 @@ write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair
             float weight = fabsf(y[i]), slope = x[i];
             bool hardly = y[i] < 0;
             if (!PAIR::CAN_KEEP) {
-                const softmax_jsd_term d = term_of(f, a, s, x[i], y[i], &weight);
+                const softmax_jsd_term d = term_of<false>(f, a, s, x[i], y[i], &weight);
                 slope = d.slope;
                 hardly = d.hardly;
             }

@@ -47,6 +47,18 @@ __device__ __forceinline__ float log2_1p(float g, float m)
     return fabsf(r) < 0.25f ? near : far;
 }
 
+/* log2(1 + t) of 0 <= t < 0.4145: a polynomial alone. Rounded by itself as log2_1p() is. */
+__device__ __forceinline__ float log2_1p_of_less(float t)
+{
+    float series = fmaf(0.0679563358f, t, -0.179284051f);
+    series = fmaf(series, t, 0.273321837f);
+    series = fmaf(series, t, -0.358624607f);
+    series = fmaf(series, t, 0.480763376f);
+    series = fmaf(series, t, -0.721344113f);
+    series = fmaf(series, t, 1.44269502f);
+    return __fmul_rn(series, t);
+}
+
 /* 1 - l, l = log2(1 + 2^n), n <= 0: how far the larger of two numbers lies above their mean, where
  * the smaller one is 2^n times as large. It is -n/2 less log cosh (n/2), which for a small n is a
  * series in n^2. */
@@ -82,8 +94,9 @@ struct mixture_term {
  * less than `hardly`, and P so small that the slope is nearly UNIT `of_none`, the slope of P = 0,
  * it is less that, so that differences of such slopes are exact; only if RELATIVE. */
 
-/* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. EXACT: logarithms of what is not
- * small are a series, too, and so is the loss of what nearly agrees. */
+/* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. EXACT: logarithms are series, and
+ * so is the loss of what nearly agrees; l counts where t is less than sqrt(2) - 1 alone, in
+ * above_mean() and where P is hardly known. */
 template <bool EXACT> struct even_mixture {
     static constexpr double UNIT = 0.5;
     static constexpr float of_none = 1;
@@ -91,7 +104,7 @@ template <bool EXACT> struct even_mixture {
     __device__ __forceinline__ mixture_term at(float apart, float hardly) const
     {
         const float n = fmaxf(-fabsf(apart), -200), t = exp2_term(n); /* of NaN -200 */
-        const float l = EXACT ? log2_1p(t, 1 + t) : log2_of(1 + t), h = above_mean(n, l);
+        const float l = EXACT ? log2_1p_of_less(t) : log2_of(1 + t), h = above_mean(n, l);
         const float slope = (apart < 0 ? 0 : n) + h;
         const float loss = EXACT && n > -0.5f ? (1 + t) * loss_of_near(n) : fmaf(t, n + h, h);
         return {loss, RELATIVE && apart < hardly ? -l : slope, t};
