@@ -15,7 +15,10 @@ enum {
     GROUP = PAIRS      ? 4
             : VL == 16 ? 2
                        : 1,
-    LANE = WORDS + VL, /* words from a lane to the next: not a power of two, for the caches */
+    /* Words from a lane to the next, with room for a vector. Words of several lanes are broadcast
+     * at once: whole lines apart they would lie in one bank of the first cache, which gives one of
+     * them in a cycle. A matrix unit loads whole lines. */
+    LANE = WORDS + (TILES ? VL : 20),
     /* Of a task, with COLS and WORDS: what it has of memory stays in L2, which is larger beside a
      * matrix unit. */
     ROWS = TILES ? 256 : 168 / MR * MR,
