@@ -37,9 +37,12 @@ static bool multiply(const cuda_call &call, const tg_gemm_args *args)
                           b = {data_of(args->b), args->c->shape[1], k, stride_of(args->b)};
     const float alpha = (float)args->alpha;
     void *const c = data_of(args->c);
-    if constexpr (!A_ACROSS)
-        if (call.alike && are_few(call, a, b))
-            return launch_few<T, B_ACROSS, C, ADD>(call, type, a, b, c, stride, alpha);
+    if constexpr (!A_ACROSS) {
+        const few_plan plan = few_plan_of(ceil_div(a.lines, FEW_TILE), ceil_div(b.lines, FEW_TILE),
+                                          !B_ACROSS, call.processors);
+        if (call.alike && plan.groups > 0)
+            return launch_few<T, B_ACROSS, C, ADD>(call, type, a, b, plan, c, stride, alpha);
+    }
     return launch_product<T, A_ACROSS, B_ACROSS>(call, type, a, b, c, stride, NULL,
                                                  scaled_result<C, ADD>{alpha, NULL, 0});
 }
