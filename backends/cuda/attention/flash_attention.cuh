@@ -117,6 +117,10 @@ template <class T> int64_t flash_forward_sm90_room(const flash_problem &p);
 template <class T>
 bool flash_attention_forward_sm90(const flash_problem &p, char *room, int processors,
                                   cudaStream_t stream);
+/* The same of p.alike and few queries, with the bits of many; 0 bytes where the call is no such. */
+template <class T> int64_t flash_few_sm90_room(const flash_problem &p);
+template <class T>
+bool flash_attention_few_sm90(const flash_problem &p, char *room, const cuda_call &call);
 template <class T> int64_t flash_backward_sm90_room(const flash_problem &p);
 template <class T>
 bool flash_attention_backward_sm90(const flash_problem &p, char *room, int processors,

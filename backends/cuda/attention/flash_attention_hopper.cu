@@ -91,11 +91,19 @@ int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_a
 tg_status cuda_flash_attention_forward_sm90(tg_ctx *ctx,
                                             const tg_flash_attention_forward_args *args)
 {
+    flash_problem problem = problem_in_place(args);
+    problem.alike = cuda_host->batch_invariant(ctx);
     return run_in_place(
-        ctx, "flash_attention_forward", args, problem_in_place(args),
-        [](auto t, const flash_problem &p) { return flash_forward_sm90_room<decltype(t)>(p); },
+        ctx, "flash_attention_forward", args, problem,
+        [](auto t, const flash_problem &p) {
+            const int64_t few = flash_few_sm90_room<decltype(t)>(p);
+            return few > 0 ? few : flash_forward_sm90_room<decltype(t)>(p);
+        },
         [](auto t, const flash_problem &p, char *room, const cuda_call &call) {
-            return flash_attention_forward_sm90<decltype(t)>(p, room, call.processors, call.stream);
+            typedef decltype(t) T;
+            return flash_few_sm90_room<T>(p) > 0
+                       ? flash_attention_few_sm90<T>(p, room, call)
+                       : flash_attention_forward_sm90<T>(p, room, call.processors, call.stream);
         });
 }
 

@@ -4,35 +4,42 @@
 
 #include "flash_attention_tile.cuh"
 
-/* Scores become powers of 2 of their differences from the row's maximum so far; what came before is
- * to be multiplied by `old`. */
+/* Scores of row h of a thread's two become powers of 2 of their differences from the row's maximum
+ * so far; what came before is to be multiplied by `old`. */
+template <class T, int N>
+__device__ __forceinline__ void flash_powers(float (&s)[N][4], int h, float &most, float &sum,
+                                             float &old, float factor)
+{
+    float top = most;
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        top = fmaxf(top, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 1));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 2));
+    /* rounded once, so that the power of the maximum itself is that of P_EXPONENT */
+    const float from = top == -CUDART_INF_F ? P_EXPONENT<T> : fmaf(-top, factor, P_EXPONENT<T>);
+    /* of the difference, which is 0 where the maximum stays: sums do, too, then */
+    old = power_of_2((most - (top == -CUDART_INF_F ? 0 : top)) * factor);
+    most = top;
+    float part = 0;
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int e = 2 * h; e < 2 * h + 2; e++) {
+            s[n][e] = power_of_2(fmaf(s[n][e], factor, from));
+            part += s[n][e];
+        }
+    sum = sum * old + part;
+}
+
+/* The same of both. */
 template <class T, int N>
 __device__ __forceinline__ void flash_powers(float (&s)[N][4], float (&most)[2], float (&sum)[2],
                                              float (&old)[2], float factor)
 {
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        float top = most[h];
-#pragma unroll
-        for (int n = 0; n < N; n++)
-            top = fmaxf(top, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 2));
-        /* rounded once, so that the power of the maximum itself is that of P_EXPONENT */
-        const float from = top == -CUDART_INF_F ? P_EXPONENT<T> : fmaf(-top, factor, P_EXPONENT<T>);
-        /* of the difference, which is 0 where the maximum stays: sums do, too, then */
-        old[h] = power_of_2((most[h] - (top == -CUDART_INF_F ? 0 : top)) * factor);
-        most[h] = top;
-        float part = 0;
-#pragma unroll
-        for (int n = 0; n < N; n++)
-#pragma unroll
-            for (int e = 2 * h; e < 2 * h + 2; e++) {
-                s[n][e] = power_of_2(fmaf(s[n][e], factor, from));
-                part += s[n][e];
-            }
-        sum[h] = sum[h] * old[h] + part;
-    }
+    for (int h = 0; h < 2; h++)
+        flash_powers<T>(s, h, most[h], sum[h], old[h], factor);
 }
 
 /* The same for a thread's rows of MT tiles; y is scaled where a maximum has changed. */

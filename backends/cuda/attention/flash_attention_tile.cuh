@@ -95,20 +95,28 @@ template <class T> __device__ __forceinline__ float flash_lse_of(float sum, floa
     return sum == 0 ? -CUDART_INF_F : (top + log2f(sum * P_UNIT<T>)) * LN_2;
 }
 
-/* Sums of powers of 16 rows become what the rows of y are multiplied with; lse is NULL if it is not
- * asked for, and otherwise that of `left` rows. */
+/* The sum of powers of a row, of which four lanes have parts, becomes what the row of y is
+ * multiplied with; lse is NULL if it is not asked for, or by this lane. */
+template <class T>
+__device__ __forceinline__ void flash_end_row(float &sum, float most, float factor, float *lse)
+{
+    float all = sum + __shfl_xor_sync(0xffffffff, sum, 1);
+    all += __shfl_xor_sync(0xffffffff, all, 2);
+    if (lse)
+        *lse = flash_lse_of<T>(all, most * factor);
+    sum = all == 0 ? 0 : 1 / all;
+}
+
+/* The same of 16 rows, of whose lse `left` are there. */
 template <class T>
 __device__ __forceinline__ void flash_end_rows(float (&sum)[2], const float (&most)[2],
                                                float factor, float *lse, int left)
 {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        float all = sum[h] + __shfl_xor_sync(0xffffffff, sum[h], 1);
-        all += __shfl_xor_sync(0xffffffff, all, 2);
         const int r = h * 8 + lane_id() / 4;
-        if (lse && lane_id() % 4 == 0 && r < left)
-            lse[r] = flash_lse_of<T>(all, most[h] * factor);
-        sum[h] = all == 0 ? 0 : 1 / all;
+        const bool told = lse && lane_id() % 4 == 0 && r < left;
+        flash_end_row<T>(sum[h], most[h], factor, told ? lse + r : NULL);
     }
 }
 
