@@ -119,6 +119,6 @@ assert [(r["operator"], r["provider"], r["mode"]) for r in records] == [
     ("fused_neighborhood_attention", "tigon", m) for m in ("forward", "backward", "full")] + [("swiglu", "tigon", "forward")], records
 r = records[-1]
 assert r["device"] == "910B4 (model)" and r["clock"] == "model" and r["limit_gbps"] == 800, r
-assert 0.001 < r["ms_50"] <= r["ms_first"] < 0.1 and r["correct"] is True, r # 64 x 1024 stay in L2
+assert 0.001 < r["ms_50"] < r["ms_first"] * 1.01 < 0.1 and r["correct"] is True, r # 64 x 1024 stay in L2; addresses differ
 END
 wrong --device npu-model --cache cold swiglu
