@@ -63,6 +63,17 @@ SIMD_INLINE void sum_part_of_columns(el e, int rows, const few_columns *c, const
     }
 }
 
+/* The sums of `count` rows, of `rows`, a constant, that were computed. */
+SIMD_INLINE void store_columns(const few_columns *c, int rows, int64_t count, int add,
+                               const vf *sum)
+{
+    float *to = c->sums;
+#pragma GCC unroll 24
+    for (int r = 0; r < rows; r++, to += c->sums_stride)
+        if (r < count)
+            v_store(EL_F32, to, 0, add ? v_load(EL_F32, to, 0) + sum[r] : sum[r]);
+}
+
 SIMD_INLINE void sum_columns(el e, int rows, const few_columns *c, int64_t count, int64_t terms)
 {
     const word *left = c->left;
@@ -74,11 +85,7 @@ SIMD_INLINE void sum_columns(el e, int rows, const few_columns *c, int64_t count
             sum[r] = v_set(0.0f);
         sum_part_of_columns(e, rows, c, left, t * el_size(e),
                             grouped_least(terms - t, WORDS * WORD_TERMS), sum);
-        float *to = c->sums;
-#pragma GCC unroll 24
-        for (int r = 0; r < rows; r++, to += c->sums_stride)
-            if (r < count)
-                v_store(EL_F32, to, 0, add ? v_load(EL_F32, to, 0) + sum[r] : sum[r]);
+        store_columns(c, rows, count, add, sum);
     }
 }
 
@@ -155,12 +162,10 @@ SIMD_INLINE void sum_lanes(el e, const few_columns *c, int64_t count, int64_t te
         for (int i = 0; i < VL; i++)
             turned[i] = (vi)sum[i];
         v_transpose(turned);
-        float *to = c->sums;
 #pragma GCC unroll 16
-        for (int r = 0; r < VL; r++, to += c->sums_stride)
-            if (r < count)
-                v_store(EL_F32, to, 0,
-                        c->add || t > 0 ? v_load(EL_F32, to, 0) + (vf)turned[r] : (vf)turned[r]);
+        for (int i = 0; i < VL; i++)
+            sum[i] = (vf)turned[i];
+        store_columns(c, VL, count, c->add || t > 0, sum);
     }
 }
 

@@ -207,16 +207,6 @@ __device__ __forceinline__ void flash_few_end(const flash_few &a, int head, int 
     }
 }
 
-/* A ring of stages: which comes next, and in which phase its barriers are. */
-struct flash_few_ring {
-    int stage, phase;
-    __device__ __forceinline__ void step(int stages)
-    {
-        phase ^= ++stage == stages;
-        stage = stage == stages ? 0 : stage;
-    }
-};
-
 /* What the warpgroup does. Where no maximum has changed sums stay as they are, and products of the
  * next tile follow those of this one without a wait. */
 template <class T> struct flash_few_adding {
@@ -224,7 +214,7 @@ template <class T> struct flash_few_adding {
     const flash_few_memory &m;
     float y[FEW_COLUMNS / 8][4], sum[2];
     float2 most;
-    flash_few_ring ring;
+    stage_ring ring;
     int before; /* the stage of the step before */
 
     /* One step, with `now`; `next` is that of the step before, and becomes that of the next one. */
@@ -275,7 +265,7 @@ __device__ __forceinline__ void flash_few_add(const flash_few &a, const flash_fe
 __device__ __forceinline__ void flash_few_bring(const flash_few &a, const flash_few_memory &m,
                                                 int head, int panel)
 {
-    flash_few_ring ring = {0, 0};
+    stage_ring ring = {0, 0};
     for (int tile = a.tiles - 1; tile >= 0; tile--, ring.step(a.stages)) {
         const uint32_t here = m.v_here + 8 * ring.stage;
         wait_barrier(m.v_free + 8 * ring.stage, ring.phase ^ 1);

@@ -49,15 +49,8 @@ static bool launch_few_tiles(const cuda_call &call, int type, const product_oper
             cudaSuccess)
         return false;
     cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {(unsigned)plan.down, 1, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(tiles_down * ceil_div(b.lines, WIDTH)));
-    config.blockDim = dim3(tile::THREADS);
-    config.dynamicSmemBytes = (size_t)shared;
-    config.stream = call.stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
+    const cudaLaunchConfig_t config = cluster_config(
+        call, plan.down, tiles_down * ceil_div(b.lines, WIDTH), tile::THREADS, shared, &cluster);
     return cudaLaunchKernelEx(&config, kernel, p) == cudaSuccess;
 }
 

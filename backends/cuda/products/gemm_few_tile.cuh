@@ -62,23 +62,19 @@ struct few_product {
                  : FEW_8(d, 0), FEW_8(d, 8)                                               \
                  : "l"(a), "l"(b), "r"(add), "n"(B_ACROSS))
 
-/* d = a b, or with `add` d += a b: 64 x 16 by 16 x WIDTH elements, k of a contiguous. */
-template <class T, int B_ACROSS>
-__device__ __forceinline__ void multiply_few(float (&d)[32], uint64_t a, uint64_t b, int add)
+/* d = a b, or with `add` d += a b: 64 x 16 by 16 x 2 COUNT elements, k of a contiguous. */
+template <class T, int B_ACROSS, int COUNT>
+__device__ __forceinline__ void multiply_few(float (&d)[COUNT], uint64_t a, uint64_t b, int add)
 {
-    if constexpr (std::is_same<T, bf16>::value)
+    constexpr bool IS_BF16 = std::is_same<T, bf16>::value, IS_NARROW = COUNT == FEW_NARROW / 2;
+    if constexpr (IS_NARROW && IS_BF16)
+        FEW_MULTIPLY_32("bf16");
+    else if constexpr (IS_NARROW)
+        FEW_MULTIPLY_32("f16");
+    else if constexpr (IS_BF16)
         FEW_MULTIPLY_64("bf16");
     else
         FEW_MULTIPLY_64("f16");
-}
-
-template <class T, int B_ACROSS>
-__device__ __forceinline__ void multiply_few(float (&d)[16], uint64_t a, uint64_t b, int add)
-{
-    if constexpr (std::is_same<T, bf16>::value)
-        FEW_MULTIPLY_32("bf16");
-    else
-        FEW_MULTIPLY_32("f16");
 }
 
 #undef FEW_MULTIPLY_32
@@ -98,15 +94,6 @@ struct few_memory {
     }
 };
 
-struct few_ring {
-    int stage, phase;
-    __device__ __forceinline__ void step(int stages)
-    {
-        phase ^= ++stage == stages;
-        stage = stage == stages ? 0 : stage;
-    }
-};
-
 /* By one thread: the rows of a, and this block's part of b for its cluster. */
 template <int B_ACROSS, class TILE>
 __device__ __forceinline__ void copy_few(const few_product &p, const few_memory &m, int row,
@@ -114,7 +101,7 @@ __device__ __forceinline__ void copy_few(const few_product &p, const few_memory 
 {
     const int part = (B_ACROSS ? TILE_K : TILE::OF_B / LINE_BYTES) / p.down;
     const int from = cluster_rank() * part;
-    few_ring r = {0, 0};
+    stage_ring r = {0, 0};
     for (int k = 0; k < p.steps; k++) {
         const uint32_t full = m.full(r.stage), to = m.tiles + r.stage * TILE::STAGE;
         const uint32_t b = to + TILE::OF_A + from * LINE_BYTES;
@@ -144,7 +131,7 @@ __device__ __forceinline__ void sum_few(float (&d)[COUNT], const few_product &p,
                                         const few_memory &m)
 {
     const uint32_t own = m.tiles + (int)threadIdx.x / GROUP * BLOCK;
-    few_ring r = {0, 0};
+    stage_ring r = {0, 0};
     int before = 0;
     for (int k = 0; k < p.steps; k++) {
         wait_barrier(m.full(r.stage), r.phase);

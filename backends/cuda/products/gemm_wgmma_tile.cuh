@@ -81,13 +81,11 @@ template <class EACH> __device__ __forceinline__ void for_tiles(const product &p
     }
 }
 
-/* The ring of stages: which comes next, and in which phase its barriers are. */
-struct ring {
-    int stage, phase;
+/* The ring of STAGES. */
+struct ring : stage_ring {
     __device__ __forceinline__ void step()
     {
-        phase ^= ++stage == STAGES;
-        stage = stage == STAGES ? 0 : stage;
+        stage_ring::step(STAGES);
     }
 };
 

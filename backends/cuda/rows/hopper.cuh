@@ -81,6 +81,16 @@ __device__ __forceinline__ void wait_barrier(uint32_t barrier, int parity)
     } while (!ended);
 }
 
+/* A ring of stages: which comes next, and in which phase its barriers are. */
+struct stage_ring {
+    int stage, phase;
+    __device__ __forceinline__ void step(int stages)
+    {
+        phase ^= ++stage == stages;
+        stage = stage == stages ? 0 : stage;
+    }
+};
+
 /* All threads of the cluster. */
 __device__ __forceinline__ void cluster_barrier()
 {

@@ -24,6 +24,23 @@ static int clusters_at_once(int *known, KERNEL kernel, const cudaLaunchConfig_t 
     return clusters;
 }
 
+/* Of a kernel of clusters of `width` blocks; cluster: lives as long as it. */
+static inline cudaLaunchConfig_t cluster_config(const cuda_call &call, int width, int64_t blocks,
+                                                int threads, int shared,
+                                                cudaLaunchAttribute *cluster)
+{
+    cudaLaunchConfig_t config = {};
+    cluster->id = cudaLaunchAttributeClusterDimension;
+    cluster->val.clusterDim = {(unsigned)width, 1, 1};
+    config.gridDim = dim3((unsigned)blocks);
+    config.blockDim = dim3((unsigned)threads);
+    config.dynamicSmemBytes = (size_t)shared;
+    config.stream = call.stream;
+    config.attrs = cluster;
+    config.numAttrs = 1;
+    return config;
+}
+
 /* Launches a kernel of clusters of `width` blocks, `most` of them at most. Returns false, with
  * nothing launched, where it is not there. */
 template <class KERNEL, class... ARGS>
@@ -31,15 +48,8 @@ static bool launch_clusters(const cuda_call &call, int *known, KERNEL kernel, in
                             int threads, int shared, int64_t most, const ARGS &...args)
 {
     cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {(unsigned)width, 1, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(call.processors / width * width));
-    config.blockDim = dim3((unsigned)threads);
-    config.dynamicSmemBytes = (size_t)shared;
-    config.stream = call.stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
+    cudaLaunchConfig_t config =
+        cluster_config(call, width, call.processors / width * width, threads, shared, &cluster);
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared) !=
         cudaSuccess)
         return false;
