@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(LOGITS_THREADS, ALL ? 2 : 3)
     held_loss_kernel(const __grid_constant__ loss_args a)
 {
     extern __shared__ uint4 held[];
-    __shared__ cluster_memory memory;
+    __shared__ logits_team::room memory;
     logits_team t(&memory);
     const T *const row = (const T *)a.logits.row(t.row);
     const held_logits<T> logits = {held};

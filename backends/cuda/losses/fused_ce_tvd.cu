@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(PAIR_THREADS, 3)
     held_fused_ce_tvd_kernel(const __grid_constant__ cetvd_args a)
 {
     extern __shared__ uint4 held[];
-    __shared__ cluster_memory memory;
+    __shared__ pair_team::room memory;
     pair_team t(&memory);
     const held_pair<T> pair = {held};
     if (skip_row(a, t, t.row))

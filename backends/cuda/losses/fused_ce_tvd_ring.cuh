@@ -1,186 +1,62 @@
 /* fused_ce_tvd_ring.cuh - pairs of wide rows of 16 bits on Hopper. Clusters of blocks stay and go
- * from row to row; each thread copies its chunks of the rows to come to shared memory and alone
- * reads them again. Exponentials of some of its pieces stay in registers from the first pass to the
- * second, and those of the others are made twice. A row has one exchange: the sums of its first
- * pass go with those of the second pass of the row before.
+ * from row to row; while a thread works on a row it copies its chunks of the next one to shared
+ * memory, and alone reads them again. A row has one exchange: the sums of its first pass go with
+ * those of the second pass of the row before, and what else is to be done is done while they are
+ * under way.
  *
  * Powers are relative to those of the target, so that no pass is needed for the largest logit: what
  * is too large for that, as all that fused_ce_tvd_apart.cuh does not take, is left for the end. */
 #ifndef CUDA_FUSED_CE_TVD_RING_CUH
 #define CUDA_FUSED_CE_TVD_RING_CUH
 
+#include "fused_ce_tvd_pieces.cuh"
 #include "fused_ce_tvd_targets.cuh"
 
-enum {
-    RING_THREADS = PAIR_THREADS,
-    RING_TWICE =
-        3, /* pieces, a chunk of both rows, that have two slots: this row's and the next's */
-    RING_KEPT = 5, /* pieces that have one, since their exponentials are kept */
-    RING_PIECES = RING_TWICE + RING_KEPT,
-    RING_SLOTS = 2 * RING_TWICE + RING_KEPT,
-    RING_BYTES = RING_SLOTS * 2 * RING_THREADS * 16,
-    RING_LEAST = 8192 /* elements of a row */
-};
+enum { RING_LEAST = 8192 /* elements of a row */ };
+
+typedef cluster_team<RING_THREADS, RING_SUMS> ring_team;
 
 struct ring_args {
     cetvd_args a;
-    int of_rank; /* chunks of a row that a block has */
+    int of_rank, pieces; /* chunks of a row that a block has, and pieces of a thread at most */
 };
 
-/* Copies to come, batch by batch in this order: the pieces of two slots, and those of one, of the
- * first row, those of two of the second row, those of one of the second row, ... */
-template <class T> struct pair_ring {
-    uint4 *own;
-    int begin, end; /* chunks */
-
-    __device__ __forceinline__ uint4 *slot(int p, int half) const
-    {
-        const int at = p < RING_TWICE ? 2 * p + half : RING_TWICE + p;
-        return own + at * 2 * RING_THREADS;
-    }
-    __device__ __forceinline__ void ask(const cetvd_args &a, int r, int p, int half) const
-    {
-        const int chunk = begin + p * RING_THREADS;
-        if (r < a.rows && chunk < end) {
-            copy_ahead(slot(p, half), a.student.row<T>(r) + chunk * V<T>);
-            copy_ahead(slot(p, half) + RING_THREADS, a.teacher.row<T>(r) + chunk * V<T>);
-        }
-        end_batch();
-    }
-    /* Slots beyond the row have logits of -inf, and nothing ever comes there. */
-    __device__ __forceinline__ void clear() const
-    {
-        const uint32_t pair = MINUS_INFINITY<T> | MINUS_INFINITY<T> << 16;
-        const uint4 none = make_uint4(pair, pair, pair, pair);
-#pragma unroll
-        for (int p = 0; p < RING_PIECES; p++)
-            for (int half = 0; begin + p * RING_THREADS >= end && half < (p < RING_TWICE ? 2 : 1);
-                 half++)
-                slot(p, half)[0] = slot(p, half)[RING_THREADS] = none;
-    }
-    /* Batches that may still be open when piece p of a row is taken. */
-    static __device__ constexpr int behind(int p)
-    {
-        return p < RING_TWICE ? RING_TWICE - 1 - p + RING_KEPT + RING_TWICE
-                              : RING_KEPT - 1 + RING_TWICE;
-    }
-    /* Powers of a piece, relative to 2 to the bases. */
-    __device__ __forceinline__ void take(int p, int half, const float (&base)[2],
-                                         float (&x)[2][V<T>]) const
-    {
-#pragma unroll
-        for (int m = 0; m < 2; m++) {
-            widen<T>(slot(p, half)[m * RING_THREADS], x[m]);
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                x[m][i] = exp2_term(fmaf(x[m][i], LOG2_E, -base[m]));
-        }
-    }
-};
-
-/* run(p) of pieces FIRST to END - 1, each the constant p.AT. */
-template <int P> struct ring_piece {
-    static constexpr int AT = P;
-};
-template <int FIRST, int END, class RUN>
-__device__ __forceinline__ static void for_pieces(const RUN &run)
-{
-    if constexpr (FIRST < END) {
-        run(ring_piece<FIRST>());
-        for_pieces<FIRST + 1, END>(run);
-    }
-}
-
-template <class T> struct kept_powers {
-    float of[RING_KEPT][2][V<T>];
-};
-
-/* The sums of the powers of both rows. Kept pieces of row `next` are asked for. */
-template <class T>
-__device__ __forceinline__ static void first_pass(const cetvd_args &a, const pair_ring<T> &ring,
-                                                  int half, int next, const float (&base)[2],
-                                                  kept_powers<T> &kept, float (&sum)[4])
-{
-    const auto add = [&](const float(&x)[2][V<T>]) {
-#pragma unroll
-        for (int m = 0; m < 2; m++)
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                sum[m] += x[m][i];
-    };
-    for_pieces<0, RING_TWICE>([&](auto p) {
-        float x[2][V<T>];
-        wait_for_batches<pair_ring<T>::behind(p.AT)>();
-        ring.take(p.AT, half, base, x);
-        add(x);
-    });
-    for_pieces<RING_TWICE, RING_PIECES>([&](auto p) {
-        float(&x)[2][V<T>] = kept.of[p.AT - RING_TWICE];
-        wait_for_batches<pair_ring<T>::behind(p.AT)>();
-        ring.take(p.AT, half, base, x);
-        add(x);
-        ring.ask(a, next, p.AT, 0);
-    });
-}
-
-/* Adds |p - q| and p sign(p - q) of all classes. Pieces of two slots of row `third` are asked
- * for. */
-template <class T>
-__device__ __forceinline__ static void second_pass(const cetvd_args &a, const pair_ring<T> &ring,
-                                                   int half, int third, const float (&base)[2],
-                                                   const kept_powers<T> &kept,
-                                                   const float (&share)[2], float (&sum)[2])
-{
-    const auto add = [&](const float(&x)[2][V<T>]) {
-#pragma unroll
-        for (int i = 0; i < V<T>; i++) {
-            const float p = share[0] * x[0][i], d = fmaf(-share[1], x[1][i], p);
-            sum[0] += fabsf(d);
-            sum[1] += copysignf(p, d);
-        }
-    };
-    for_pieces<0, RING_KEPT>([&](auto k) { add(kept.of[k.AT]); });
-    for_pieces<0, RING_TWICE>([&](auto p) {
-        float x[2][V<T>];
-        ring.take(p.AT, half, base, x);
-        add(x);
-        ring.ask(a, third, p.AT, half);
-    });
-}
-
-/* What is known of a row behind its first pass; in shared memory of the thread that writes it. */
+/* What is known of a row behind its first pass. */
 struct ring_sums {
-    float ce, lse[2];
-    int r, apart; /* r: of rows that there are not before the first one */
+    int r; /* of rows that there are not before the first one */
+    float x_y, base[2], sum[2];
 
-    __device__ __forceinline__ void set(int row, const float (&base)[2], const float (&sum)[4],
-                                        float x_y)
+    /* compared: sums of the second pass. Returns true if the row is left for the end; a distance of
+     * -1 says so of it. */
+    __device__ __forceinline__ bool write(const cetvd_args &a, const float (&compared)[2]) const
     {
+        if (r >= a.rows)
+            return false;
         const float log_sum[2] = {log2f(sum[0]), log2f(sum[1])};
         const float log_p = fmaf(x_y, LOG2_E, -base[0]) - log_sum[0];
-        bool is =
+        float lse[2];
+        bool are_apart =
             log_p <= -1 && fabsf(base[0] - base[1] + log_sum[0] - log_sum[1]) >= LEAST_OF_OFFSETS;
 #pragma unroll
         for (int m = 0; m < 2; m++) {
             lse[m] = (float)LN_2 * (base[m] + log_sum[m]);
-            is = is && sum[m] < CUDART_INF_F && fabsf(base[m]) <= HIGHEST_BASE;
+            are_apart = are_apart && sum[m] < CUDART_INF_F && fabsf(base[m]) <= HIGHEST_BASE;
         }
-        r = row;
-        ce = -(float)LN_2 * log_p;
-        apart = is;
-    }
-    /* Returns true if the row is left for the end; a distance of -1 says so of it. */
-    __device__ __forceinline__ bool write(const cetvd_args &a, float sum, float sigma) const
-    {
-        const bool is_left = !(apart && sum / 2 >= LEAST_DISTANCE);
-        if (r >= a.rows)
-            return false;
-        write_results(a, r, ce, is_left ? -1 : sum / 2, sigma, lse[0], lse[1]);
+        const bool is_left = !(are_apart && compared[0] / 2 >= LEAST_DISTANCE);
+        write_results(a, r, -(float)LN_2 * log_p, is_left ? -1 : compared[0] / 2, compared[1],
+                      lse[0], lse[1]);
         return is_left;
     }
 };
 
-/* Which of the team's next WARP rows from r on were left: a bit each. */
+/* The results of rows, of the one thread that writes them, which does so while it waits for an
+ * exchange: the row before the one before. */
+struct ring_results {
+    ring_sums of[2];
+    float compared[2]; /* of the row before */
+};
+
+/* Which of the team's next 32 rows from r on were left: a bit each. */
 __device__ __forceinline__ static uint32_t rows_left(const cetvd_args &a, int64_t r, int step)
 {
     const int64_t own = r + (int64_t)(threadIdx.x % 32) * step;
@@ -215,49 +91,68 @@ __device__ __forceinline__ static void run_rows_left(const cetvd_args &a, TEAM &
         }
 }
 
-template <class T, class TEAM>
+template <class T>
 __global__ void __launch_bounds__(RING_THREADS, 2)
     fused_ce_tvd_ring_kernel(const __grid_constant__ ring_args args)
 {
     extern __shared__ uint4 slots[];
-    __shared__ cluster_memory memory;
-    __shared__ ring_sums of_row;
+    __shared__ ring_team::room memory;
+    __shared__ ring_results results;
+    __shared__ ring_targets<T> targets;
     const cetvd_args &a = args.a;
-    TEAM t(&memory);
+    ring_team t(&memory);
     t.begin();
     const int step = (int)gridDim.x / (t.lanes / RING_THREADS);
-    const int begin = t.lane / RING_THREADS * args.of_rank, end = begin + args.of_rank;
-    const pair_ring<T> ring = {slots + threadIdx.x, begin + (int)threadIdx.x, min(a.n / V<T>, end)};
-    ring_rows<T> rows(a, (int)t.row, step);
-    ring_row now = rows.next(t.lane == 0), next = rows.next(t.lane == 0),
-             third = rows.next(t.lane == 0);
-    float compared[2] = {0, 0}; /* of the row before, as what of_row has */
+    const int begin = t.lane / RING_THREADS * args.of_rank + (int)threadIdx.x;
+    const int end = min(a.n / V<T>, begin - (int)threadIdx.x + args.of_rank);
+    const pair_ring<T> ring = {slots + threadIdx.x, begin,
+                               (end - begin + RING_THREADS - 1) / RING_THREADS, args.pieces};
+    const bool tells = t.lane < 32;
+    ring_rows<T> rows(a, t.row, step);
+    ring_row now = rows.next(tells), next = rows.next(tells);
+    float compared[2] = {0, 0}; /* of the row before */
     bool any_left = false;
-    if (threadIdx.x == 0)
-        of_row.r = (int)a.rows;
+    if (t.lane == 0)
+        results.of[0].r = results.of[1].r = (int)a.rows;
     ring.clear();
-    for_pieces<0, RING_PIECES>([&](auto p) { ring.ask(a, now.r, p.AT, 0); });
-    for_pieces<0, RING_TWICE>([&](auto p) { ring.ask(a, next.r, p.AT, 1); });
+    targets.ask(a, now, 0);
+    const ring_source<T> first(a, ring, now.r);
+    for_pieces<0, RING_PIECES - 1>([&](auto p) { first.ask(ring, p.AT); });
+    targets.ask(a, next, 1);
+    first.ask(ring, RING_PIECES - 1);
+    wait_for_batches<RING_PIECES + 1>();
+    __syncthreads();
     for (int half = 0;; half ^= 1) {
-        const float x_y = now.logit<T>(0), z_y = now.logit<T>(1);
+        const float x_y = targets.logit(now, half, 0), z_y = targets.logit(now, half, 1);
         const float base[2] = {__fmul_rn(x_y, LOG2_E), __fmul_rn(z_y, LOG2_E)};
-        float sums[4] = {0, 0, compared[0], compared[1]};
+        float sums[RING_SUMS] = {0, 0, compared[0], compared[1]}, last[2][V<T>];
         kept_powers<T> kept;
+        ring_row third;
+        const ring_source<T> source(a, ring, next.r);
         if (now.r < a.rows)
-            first_pass(a, ring, half, next.r, base, kept, sums);
-        t.sum(sums);
+            first_pass(ring, source, base, kept, sums);
+        t.reduce(sums, plus(), [&] {
+            third = rows.next(tells);
+            targets.ask(a, third, half);
+            if (RING_PIECES - 1 < ring.most)
+                ring.take(RING_PIECES - 1, base, last);
+            source.ask(ring, RING_PIECES - 1);
+            if (t.lane == 0)
+                any_left |= results.of[half].write(a, results.compared);
+        });
         if (t.lane == 0) {
-            any_left |= of_row.write(a, sums[2], sums[3]);
-            of_row.set(now.r, base, sums, x_y);
+            results.of[half] = {now.r, x_y, {base[0], base[1]}, {sums[0], sums[1]}};
+            results.compared[0] = sums[2];
+            results.compared[1] = sums[3];
         }
-        if (now.r >= a.rows)
+        if (now.r >= a.rows) {
+            if (t.lane == 0)
+                any_left |= results.of[half ^ 1].write(a, results.compared);
             break;
-        const float share[2] = {1 / sums[0], 1 / sums[1]};
-        compared[0] = compared[1] = 0;
-        second_pass(a, ring, half, third.r, base, kept, share, compared);
+        }
+        second_pass(ring, kept, last, 1 / sums[0], sums[0] / sums[1], compared);
         now = next;
         next = third;
-        third = rows.next(t.lane == 0);
     }
     run_rows_left<T>(a, t, any_left, step, slots);
 }
@@ -280,11 +175,12 @@ static bool launch_ring(const cuda_call &call, const cetvd_args &a,
     row_shape s = {};
     s.threads = RING_THREADS;
     s.ranks = ranks;
-    const auto kernel = fused_ce_tvd_ring_kernel<T, pair_team>;
+    const auto kernel = fused_ce_tvd_ring_kernel<T>;
     const int room = room_for(call, s, RING_BYTES, &known, kernel);
     if (room < ranks)
         return false;
-    const ring_args args = {a, (int)ceil_div(a.n / V<T>, ranks)};
+    const int64_t chunks = ceil_div(a.n / V<T>, ranks);
+    const ring_args args = {a, (int)chunks, (int)ceil_div(chunks, RING_THREADS)};
     launch_rows(call, s, min_of((int64_t)room / ranks, a.rows) * ranks, RING_BYTES, kernel, args);
     return true;
 }

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(LOGITS_THREADS, 3)
     held_logp_kernel(const __grid_constant__ logp_args a)
 {
     extern __shared__ uint4 held[];
-    __shared__ cluster_memory memory;
+    __shared__ logits_team::room memory;
     logits_team t(&memory);
     const held_logits<T> logits = {held};
     const int64_t b = t.row / a.k.length, l = t.row - b * a.k.length;

@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(LOGITS_THREADS, 3)
     held_logit_gradient_kernel(const __grid_constant__ gradient_args a)
 {
     extern __shared__ uint4 held[];
-    __shared__ cluster_memory memory;
+    __shared__ logits_team::room memory;
     logits_team t(&memory);
     const gradient_row g(a, t.row, t.lane == 0);
     const held_logits<T> logits = {held};

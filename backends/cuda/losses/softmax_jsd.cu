@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(PAIR_THREADS, 3)
     held_softmax_jsd_kernel(const F f, const __grid_constant__ softmax_jsd_args a)
 {
     extern __shared__ uint4 held[];
-    __shared__ cluster_memory memory;
+    __shared__ pair_team::room memory;
     pair_team t(&memory);
     const held_pair<T> pair = {held};
     float loss = 0;

@@ -32,13 +32,14 @@ enum {
 
 typedef cluster_team<PAIR_THREADS> pair_team;
 
-/* Both in shared memory, of whole chunks, which each thread copied there for itself. KEEP: what
- * `each` makes of f32 stays in their place. */
+/* Both in shared memory, of whole chunks, which each thread of a team of blocks of PAIR_THREADS
+ * copied there for itself. KEEP: what `each` makes of f32 stays in their place. */
 template <class T> struct held_pair {
     static constexpr bool CAN_KEEP = sizeof(T) == 4, HELD = true;
     uint4 *memory;
 
-    __device__ __forceinline__ void take(const pair_team &t, int n, const T *student,
+    template <class TEAM>
+    __device__ __forceinline__ void take(const TEAM &t, int n, const T *student,
                                          const T *teacher) const
     {
         for_chunks_held(t, n, [&](int j, uint4 *at) {
@@ -47,8 +48,8 @@ template <class T> struct held_pair {
         });
     }
 
-    template <bool KEEP, class EACH>
-    __device__ __forceinline__ void for_each(const pair_team &t, int n, const EACH &each) const
+    template <bool KEEP, class TEAM, class EACH>
+    __device__ __forceinline__ void for_each(const TEAM &t, int n, const EACH &each) const
     {
         for_chunks_held(t, n, [&](int j, uint4 *at) {
             float x[V<T>], y[V<T>];
@@ -63,9 +64,8 @@ template <class T> struct held_pair {
     }
 
   private:
-    template <class EACH>
-    __device__ __forceinline__ void for_chunks_held(const pair_team &t, int n,
-                                                    const EACH &each) const
+    template <class TEAM, class EACH>
+    __device__ __forceinline__ void for_chunks_held(const TEAM &t, int n, const EACH &each) const
     {
         uint4 *at = memory + threadIdx.x;
         for (int j = t.lane * V<T>; j < n; j += t.lanes * V<T>, at += 2 * PAIR_THREADS)

@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(LOGITS_THREADS, 3)
     held_softmax_kl_div_kernel(const __grid_constant__ skl_args a)
 {
     extern __shared__ uint4 held[];
-    __shared__ cluster_memory memory;
+    __shared__ logits_team::room memory;
     logits_team t(&memory);
     const held_logits<T> logits = {held};
     float loss = 0;

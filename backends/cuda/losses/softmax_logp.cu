@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(LOGITS_THREADS, MODE == LOGP_ALONE ? 3 : 2)
     held_slogp_kernel(const __grid_constant__ slogp_args a)
 {
     extern __shared__ uint4 held[];
-    __shared__ cluster_memory memory;
+    __shared__ logits_team::room memory;
     logits_team t(&memory);
     const T *const row = (const T *)a.logits.row(t.row);
     const held_logits<T> logits = {held};

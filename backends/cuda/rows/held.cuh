@@ -11,8 +11,7 @@
 #include "rows.cuh"
 
 enum {
-    MOST_HELD_THREADS = 512,
-    HELD_SUMS = 8,          /* of a reduction */
+    HELD_SUMS = 8,          /* of a reduction, at most */
     HELD_BYTES = 72 << 10,  /* of a block, so that three fit a multiprocessor of Hopper */
     HELD_LEAST = 16 << 10,  /* narrower rows stay in the cache */
     KEPT_BY_CARD = 8 << 10, /* of the shared memory of a multiprocessor that blocks cannot have */
@@ -20,21 +19,23 @@ enum {
 
 /* ---- the team of a row ---- */
 
-struct cluster_memory {
-    alignas(16) float of_warps[2][HELD_SUMS][MOST_HELD_THREADS / 32];
-    alignas(16) float of_blocks[2][HELD_SUMS][MOST_RANKS]; /* each written by that block */
-    uint64_t arrived[2];                                   /* barriers: of_blocks is there */
+/* In shared memory, of teams of blocks of so many warps that reduce so many values at most. */
+template <int WARPS, int SUMS> struct cluster_memory {
+    alignas(16) float of_warps[2][SUMS][WARPS];
+    alignas(16) float of_blocks[2][SUMS][MOST_RANKS]; /* each written by that block */
+    uint64_t arrived[2];                              /* barriers: of_blocks is there */
 };
 
 /* All threads of a cluster of blocks of so many threads, or of a block that is in none. Values go
  * from block to block by stores that count on a barrier of the receiver. There are two places for
  * them: no block is two reductions ahead of another. */
-template <int BLOCK> struct cluster_team {
+template <int BLOCK, int SUMS = HELD_SUMS> struct cluster_team {
     static constexpr int THREADS = BLOCK;
+    typedef cluster_memory<BLOCK / 32, SUMS> room;
     int lanes, lane;
     int64_t row;
 
-    __device__ __forceinline__ explicit cluster_team(cluster_memory *m)
+    __device__ __forceinline__ explicit cluster_team(room *m)
         : lanes(THREADS), lane((int)threadIdx.x), row(0), memory(m), blocks(1), rank(0), count(0)
     {
 #if __CUDA_ARCH__ >= 900
@@ -76,9 +77,11 @@ template <int BLOCK> struct cluster_team {
     }
 
     /* Each value becomes that of the whole team, the same bits in all its threads: join(a, b) is
-     * join(b, a). */
-    template <int N, class JOIN>
-    __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
+     * join(b, a). meanwhile(): what else is to be done, before other blocks' values are waited
+     * for. */
+    template <int N, class JOIN, class MEANWHILE>
+    __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join,
+                                           const MEANWHILE &meanwhile)
     {
         const int place = count & 1;
         over_lanes(value, join, 32, 0xffffffffu);
@@ -91,16 +94,26 @@ template <int BLOCK> struct cluster_team {
         for (int i = 0; i < N; i++)
             value[i] = join_all<THREADS / 32>(memory->of_warps[place][i], THREADS / 32, join);
 #if __CUDA_ARCH__ >= 900
+        if (blocks > 1)
+            send(value, place);
+        meanwhile();
         if (blocks > 1) {
-            exchange(value, place, count >> 1 & 1);
+            wait_barrier(shared_address(&memory->arrived[place]), count >> 1 & 1);
 #pragma unroll
             for (int i = 0; i < N; i++)
                 value[i] = join_all<MOST_RANKS>(memory->of_blocks[place][i], blocks, join);
         }
+#else
+        meanwhile();
 #endif
         count++;
     }
 
+    template <int N, class JOIN>
+    __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
+    {
+        reduce(value, join, [] {});
+    }
     template <int N> __device__ __forceinline__ void sum(float (&value)[N])
     {
         reduce(value, plus());
@@ -126,9 +139,8 @@ template <int BLOCK> struct cluster_team {
     }
 
 #if __CUDA_ARCH__ >= 900
-    /* This block's values go to all blocks, and theirs come. */
-    template <int N>
-    __device__ __forceinline__ void exchange(const float (&value)[N], int place, int parity) const
+    /* This block's values go to all blocks. */
+    template <int N> __device__ __forceinline__ void send(const float (&value)[N], int place) const
     {
         const uint32_t arrived = shared_address(&memory->arrived[place]);
         if (threadIdx.x == 0)
@@ -150,11 +162,10 @@ template <int BLOCK> struct cluster_team {
                              : "memory");
             }
         }
-        wait_barrier(arrived, parity);
     }
 #endif
 
-    cluster_memory *memory;
+    room *memory;
     int blocks, rank, count;
 };
 
