@@ -88,9 +88,8 @@ __device__ __forceinline__ uint4 add_chunk(const uint4 &residual, T *s, int j, i
     return raw;
 }
 
-template <class T, int K, int FORM>
-__global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_FEW<K> ? 2 : 1)
-    rms_norm_kernel(const forward_args a)
+template <class T, int K, int FORM, int THREADS = ARE_FEW<K> ? STREAM_THREADS : MOST_LANES>
+__global__ void __launch_bounds__(THREADS, ARE_FEW<K> ? 2 : 1) rms_norm_kernel(const forward_args a)
 {
     extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
@@ -152,11 +151,16 @@ __global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_
     }
 }
 
-/* Wide rows of two tensors have no kernels with FEW chunks. */
+/* Wide rows of two tensors have no kernels with FEW chunks. Narrow ones have a kernel of as many
+ * registers as it takes to have all chunks of both on their way at once. */
 template <class T, int FORM> static row_kernels<forward_args> kernels_of()
 {
     if constexpr (FORM == FUSED)
-        return {{}, {rms_norm_kernel<T, HELD, FORM>, 0}, rms_norm_kernel<T, 0, FORM>, {}};
+        return {{},
+                {rms_norm_kernel<T, HELD, FORM>, 0},
+                rms_norm_kernel<T, 0, FORM>,
+                {},
+                {rms_norm_kernel<T, HELD, FORM, NARROW_THREADS>, 0}};
     else
         return {{rms_norm_kernel<T, FEW, FORM>, forward_rows<T, FEW, FORM>::CHUNKS},
                 {rms_norm_kernel<T, HELD, FORM>, 0},

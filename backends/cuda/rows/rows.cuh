@@ -177,11 +177,12 @@ template <class ARGS> struct row_kernel {
     int chunks;
 };
 
-/* The kernels of a family for one type. few, some: the kernel may be NULL. */
+/* The kernels of a family for one type. few, some, narrow: the kernel may be NULL. narrow: of rows
+ * that few threads hold, at most NARROW_THREADS of a block. */
 template <class ARGS> struct row_kernels {
     row_kernel<ARGS> few, held;
     void (*walked)(ARGS);
-    row_kernel<ARGS> some = {};
+    row_kernel<ARGS> some = {}, narrow = {};
 };
 
 /* again: teams go from row to row. Returns false if the card has no room for such a row. */
@@ -198,7 +199,10 @@ static bool launch_held(const cuda_call &call, ARGS &a, const row_shape &s,
     return true;
 }
 
-enum { WAYS = 6 /* to launch a forward whose rows are held */ };
+enum {
+    WAYS = 7, /* to launch a forward whose rows are held */
+    NARROW_THREADS = 256
+};
 
 /* known: of this set of kernels. T: of the elements. A block of many threads comes before a
  * cluster, whose barriers take longer. */
@@ -215,6 +219,7 @@ static void launch_forward(const cuda_call &call, ARGS a, const row_kernels<ARGS
         int held, most, ranks, least;
     } ways[WAYS] = {{some, SOME, STREAM_THREADS, 1, STREAM_THREADS},
                     {kernels.few, FEW, STREAM_THREADS, 1, STREAM_THREADS},
+                    {kernels.narrow, HELD, NARROW_THREADS, 1, least},
                     {kernels.held, HELD, STREAM_THREADS, 1, least},
                     {kernels.held, HELD, MOST_LANES, 1, least},
                     {kernels.few, FEW, STREAM_THREADS, ranks, STREAM_THREADS},
