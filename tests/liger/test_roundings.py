@@ -14,6 +14,7 @@ from tigon.liger.ops import (
     LigerFusedAddRMSNormFunction,
     LigerFusedLinearKLDivFunction,
     LigerGELUMulFunction,
+    LigerModulatedRMSNormFunction,
     LigerPolyNormFunction,
     LigerRMSNormFunction,
     LigerRopeFunction,
@@ -56,6 +57,23 @@ def fused_add_rms_norm(x, residual, weight):
     return rms_norm(s, weight), s
 
 
+def modulated_rms_norm(mode, offset):
+    """y (1 + scale) + shift behind the norm, which rounds before its weight (llama), behind it (gemma), or after each step (none)."""
+
+    def eager(x, scale, shift, weight=None):
+        wide = x if mode == "none" or x.dtype == torch.float64 else x.float()
+        y = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+        y = y.to(x.dtype) if mode == "llama" else y
+        y = y if weight is None else y * (offset + weight.to(y.dtype))
+        scale, shift = (t[:, None] if t.dim() == 2 else t for t in (scale, shift))
+        return y.to(x.dtype) * (1 + scale) + shift
+
+    def tigon(x, scale, shift, weight=None):
+        return LigerModulatedRMSNormFunction.apply(x, weight, scale, shift, 1e-6, offset, mode, False)
+
+    return eager, tigon
+
+
 def divergence(x, weight, target):
     """Of the last layer's softmax from probabilities, the mean over rows, in f32 at least behind the product."""
     logits = x @ weight.T
@@ -95,6 +113,19 @@ CASES = {
         fused_add_rms_norm, as_llama(LigerFusedAddRMSNormFunction), lambda: normal((32, 4096), (32, 4096), (4096,)), 3, (1e-2, 1e-2),
     ),
 }  # fmt: skip
+
+
+# Three ways to share a scale and a shift: all rows, those of a batch, none.
+for shape in ((2, 128, 512), (5, 123, 123)):
+    for mode, offset, absolute in (("llama", 0.0, 0.1), ("gemma", 1.0, 0.1), ("none", 0.0, 0.2)):
+        for shared, of_scale in (("all", shape[2:]), ("batch", shape[::2]), ("row", shape)):
+            for weight in ((), (shape[2],)):
+                name = f"modulated_rms_norm, {'x'.join(map(str, shape))}, {mode}, a scale for {shared}" + ("" if weight else ", no weight")
+
+                def make(shape=shape, of_scale=of_scale, weight=weight):
+                    return [*normal(shape), *(0.1 * t for t in normal(of_scale, of_scale)), *(torch.ones(n, dtype=BF16) for n in weight)]
+
+                CASES[name] = (*modulated_rms_norm(mode, offset), make, 3 + len(weight), (absolute, 2e-2))
 
 
 def results(function, tensors, gradients, dtype):
