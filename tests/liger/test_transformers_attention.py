@@ -222,6 +222,28 @@ def test_the_library_is_asked():
         ask({"q": "f31"})
 
 
+@pytest.mark.parametrize("implementation", ("sdpa", "eager"))
+def test_layers_that_were_copied(implementation):
+    """They have a configuration of their own, as those of PEFT's layer_replication, and are given the model's masks."""
+    plain = make("llama", attn_implementation=implementation)
+    plain.model.layers.append(copy.deepcopy(plain.model.layers[0]))
+    plain.model.layers[2].self_attn.layer_idx, plain.config.num_hidden_layers = 2, 3
+    ours = tigon.transformers.apply_to(copy.deepcopy(plain))
+    for name, call in MASKS.items():
+        same(step(ours, call), step(plain, call))
+    tigon.transformers.undo(ours)
+    assert {layer.self_attn.config._attn_implementation for layer in ours.model.layers} == {implementation}
+
+
+@pytest.mark.parametrize("kind", (torch.int8, torch.uint8, torch.int32, torch.int64), ids=str)
+@pytest.mark.parametrize("model_type", ("llama", "gemma2"))
+def test_masks_of_integers_are_no_masks(model_type, kind):
+    """Of a program's own, with a row for each query: an error of PyTorch's, and not what ours of these types mean."""
+    for model in both(model_type):
+        with pytest.raises(RuntimeError, match="Expected attn_mask dtype"):
+            model(IDS, attention_mask=torch.ones(2, 1, 12, 12, dtype=kind))
+
+
 def test_switched_off():
     for model_type in ("llama", "gemma2"):
         model = make(model_type)

@@ -299,6 +299,16 @@ def test_numbers_of_a_class():
         torch.testing.assert_close(ours(x), plain(x))
 
 
+def test_a_factor_that_was_1():
+    """And is another later."""
+    plain = tiny.make("granite", residual_multiplier=1.0)
+    ours = tigon.transformers.apply_to(copy.deepcopy(plain))
+    for model in (plain, ours):
+        model.model.layers[0].residual_multiplier = 0.5
+    given = tiny.batch(plain)
+    same(tiny.loss_and_gradients(ours, given), tiny.loss_and_gradients(plain, given))
+
+
 def test_a_model_of_nothing_is_refused():
     config = transformers.AutoConfig.for_model("ctrl", vocab_size=32, n_embd=16, n_layer=1, n_head=2, dff=16, n_positions=8)
     model = transformers.AutoModelForCausalLM.from_config(config)

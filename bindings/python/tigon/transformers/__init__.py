@@ -102,18 +102,37 @@ def _keeps_attention(model):
     return _NO_IMPLEMENTATION if model in _without else None
 
 
+def _own_configs(model):
+    """Configurations that layers alone have: of those that were copied within the model, as PEFT's layer_replication does."""
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    modules = [(m, m.config) for m in model.modules() if isinstance(getattr(m, "config", None), PreTrainedConfig)]
+    known = [config for module, config in modules if isinstance(module, PreTrainedModel)]
+    known += [getattr(config, name, None) for config in known for name in config.sub_configs]
+    return [config for _, config in modules if not any(config is k for k in known)]
+
+
+def _set_attention(model, name):
+    """Layers ask for it what the model makes its masks for."""
+    before = model.config.get_text_config()._attn_implementation
+    model.set_attn_implementation(name)
+    for config in _own_configs(model) if model.config.get_text_config()._attn_implementation == name else ():
+        if config._attn_implementation == before:
+            config._attn_implementation = name
+
+
 def _use_attention(model, use):
     """Another implementation than PyTorch's was asked for by name, and stays."""
     current = model.config.get_text_config()._attn_implementation
     if use and current != "tigon" and not _keeps_attention(model):
         try:
-            model.set_attn_implementation("tigon")
+            _set_attention(model, "tigon")
         except ValueError:
             _without.add(model)
             return
         _before[model] = current
     elif not use and current == "tigon":
-        model.set_attn_implementation(_before.pop(model, "sdpa" if model._supports_sdpa else "eager"))
+        _set_attention(model, _before.pop(model, "sdpa" if model._supports_sdpa else "eager"))
 
 
 def apply_to(

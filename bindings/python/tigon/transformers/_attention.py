@@ -87,7 +87,7 @@ def _eager(module, query, key, value, mask, is_causal, **options):
 def _of_pytorch(module, query, key, value, mask, dropout, scaling, is_causal, special, kwargs):
     if _masks.is_keys(mask) or _masks.is_starts(mask):
         mask = _masks.for_pytorch(mask, query.shape[0], query.shape[2], key.shape[2])
-    if special:
+    if special and (mask is None or mask.dtype == torch.bool or mask.is_floating_point()):
         return _eager(module, query, key, value, mask, is_causal, dropout=dropout, scaling=scaling, **special, **kwargs)
     return sdpa_attention_forward(module, query, key, value, mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **kwargs)
 

@@ -8,7 +8,8 @@ that PyTorch's attention has no meaning for:
   FILLED   the same, of the first L places of a static cache, which has more behind them
   STARTS   [1, 1 + W, 1, N + 1]   causal, of N sequences in the rows of all batches one behind the other: where each begins
 
-W is the window, 0 where there is none; its rows are one in memory. Every other mask is transformers' own for PyTorch's attention.
+W is the window, 0 where there is none; its rows are one in memory. Every other mask is transformers' own for PyTorch's attention, or a
+program's, which has a row for each query.
 """
 import inspect
 
@@ -36,7 +37,7 @@ _PARTS = {causal_mask_function.__code__, sliding_window_overlay(1).__code__, pac
 
 
 def is_keys(mask):
-    return mask is not None and mask.dtype in (KEYS, FILLED)
+    return mask is not None and mask.dtype in (KEYS, FILLED) and mask.shape[2] <= 1
 
 
 def has_places_behind(mask):
@@ -45,7 +46,7 @@ def has_places_behind(mask):
 
 
 def is_starts(mask):
-    return mask is not None and mask.dtype == STARTS
+    return mask is not None and mask.dtype == STARTS and mask.shape[2] == 1
 
 
 def window_of(mask):

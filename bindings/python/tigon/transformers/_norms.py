@@ -206,7 +206,7 @@ def recognise_layer(module):
     zeros = tuple(n for n, v in vars(module).items() if "drop" in n and type(v) in (int, float))
     if any("drop" in n and v for n, v in vars(module).items()) or "hidden_states" not in inspect.signature(type(module).forward).parameters:
         return None
-    factors = [None] + [n for n, v in vars(module).items() if type(v) in (float, int) and n.endswith("multiplier")]
+    factors = [n for n, v in vars(module).items() if type(v) in (float, int) and n.endswith("multiplier")] + [None]  # one of 1 may be set later
     for order, factor, of_tuple in itertools.product(itertools.permutations(norms), factors, (False, True)):
         layer = Layer(attention[0], mlp[0], order, factor, of_tuple, tuple(dropouts), zeros=zeros)
         if _is_rms(children[order[1]]):
