@@ -277,6 +277,19 @@ def test_dropout_within_a_layer():
     same(step(ours), expected)
 
 
+def test_norms_around_dropout():
+    """Which of four norms is which is found in a layer with dropout, too."""
+    sizes = {**tiny.TEXT, "query_pre_attn_scalar": 16, **tiny.WINDOWS}
+    made = transformers.AutoConfig.for_model("t5gemma", encoder=sizes, decoder=sizes, dropout_rate=0.0, attention_dropout=0.0)
+    torch.manual_seed(42)
+    plain = transformers.AutoModelForSeq2SeqLM.from_config(made).train()
+    for p in plain.parameters():
+        p.data.add_(torch.randn_like(p), alpha=0.05)
+    ids = tiny.batch(tiny.make("llama"))["input_ids"]
+    given = {"input_ids": ids, "labels": ids.flip(1)}
+    same(*(tiny.loss_and_gradients(model, given) for model in (tigon.transformers.apply_to(copy.deepcopy(plain)), plain)))
+
+
 class Grouped(nn.Module):
     """RMSNorm of each of so many groups."""
 

@@ -224,7 +224,7 @@ def _is_rms(module):
 def _tried(module, forward, layer, arguments):
     """What a layer computes with stubs in it, and what its attention was called with."""
     stubs = {n: _Stub(0.3 + 0.2 * i) for i, n in enumerate(sorted(layer.norms))}
-    stubs.update({n: nn.Identity() for n in layer.dropouts})
+    stubs.update({n: nn.Dropout(0.0).eval() for n in layer.dropouts})  # does_nothing()
     stubs[layer.attention] = _Stub(0.7, more=())
     stubs[layer.mlp] = _Stub(1.3, more=() if layer.of_tuple else None)
     copy = _probe.twin(module, modules=stubs)
