@@ -62,6 +62,19 @@ def test_logits_that_are_read():
     agree(*outcomes)
 
 
+def test_logits_that_a_model_sets():
+    """Chameleon has those of its pieces of images be as small as they can."""
+    pieces = {"embed_dim": 8, "num_embeddings": 16, "base_channels": 32, "channel_multiplier": [1], "num_res_blocks": 1, "latent_channels": 8,
+              "resolution": 16, "attn_type": "none"}
+    names = {"<image>": tiny.IMAGE, "IMGIMGAA<racm3:break>": tiny.IMAGE + 1, "IMGIMGBBZ": tiny.IMAGE + 2}
+    made = transformers.ChameleonConfig(**tiny.TEXT, vocabulary_map=names, vq_config=pieces)
+    torch.manual_seed(42)
+    plain = transformers.ChameleonForConditionalGeneration(made).train()
+    ids = tiny.batch(tiny.make("llama"))["input_ids"]
+    given = {"input_ids": ids, "labels": ids}
+    agree(*(tiny.loss_and_gradients(model, given) for model in (tigon.transformers.apply_to(copy.deepcopy(plain)), plain)))
+
+
 READERS = {
     "deepseek_v32": {**tiny.ROUTED, **tiny.LATENT, "head_dim": 8, "index_n_heads": 2, "index_head_dim": 16, "index_topk": 6},
     "doge": {"keep_window_size": 6},

@@ -163,7 +163,7 @@ def _of_the_product(name):
     return lambda self, *others: getattr(self.computed(), name)(*map(_computed, others))
 
 
-for _name in ("add", "radd", "sub", "rsub", "rtruediv", "neg", "pow", "matmul", "eq", "ne", "lt", "le", "gt", "ge", "len", "iter"):
+for _name in ("add", "radd", "sub", "rsub", "rtruediv", "neg", "pow", "matmul", "eq", "ne", "lt", "le", "gt", "ge", "len", "iter", "setitem"):
     setattr(Logits, f"__{_name}__", _of_the_product(f"__{_name}__"))
 
 
