@@ -43,8 +43,7 @@ static int load_backend(checker *ck, const char *file)
 }
 
 /* The plug-in is loaded before the context is made: if it serves a device with memory of its own,
- * the context chooses that device. The judge does without a plug-in and without a device, which
- * would not take the yardstick's parts in host memory: they are the CPU's. */
+ * the context chooses that device. */
 static int open_contexts(checker *ck, const char *backend)
 {
     if (backend && load_backend(ck, backend))
@@ -53,10 +52,7 @@ static int open_contexts(checker *ck, const char *backend)
     if (tg_ctx_create(&ck->ctx) || (backend && impl_memory(ck->ctx, first) != TG_DEVICE_CPU &&
                                     tg_ctx_set_device(ck->ctx, impl_device(first))))
         return fprintf(stderr, "tigon check: %s\n", tg_last_error()), -1;
-    if (!backend && !strcmp(tg_ctx_device(ck->ctx), "cpu"))
-        ck->judge = ck->ctx;
-    else if (tg_ctx_create(&ck->judge) || tg_ctx_set_device(ck->judge, "cpu") ||
-             tg_ctx_set_impl(ck->judge, "cpu,ref"))
+    if (checker_open_judge(ck, backend != NULL))
         return fprintf(stderr, "tigon check: %s\n", tg_last_error()), -1;
     return 0;
 }
@@ -132,8 +128,7 @@ static int finish(checker *ck, const char *backend)
         printf("%d passed, %d failed, %d skipped\n", ck->sum.passed, ck->sum.failed,
                ck->sum.skipped);
     totals_free(&ck->sum);
-    if (ck->judge != ck->ctx)
-        tg_ctx_destroy(ck->judge);
+    checker_close_judge(ck);
     tg_ctx_destroy(ck->ctx);
     return ck->sum.failed > 0;
 }

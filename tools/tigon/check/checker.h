@@ -37,6 +37,12 @@ typedef struct checker {
 
 /* ---- operator.c ---- */
 
+/* The context that judges what runs in ck->ctx: itself, or where that has a device or a plug-in one
+ * without, since a device would not take the yardstick's parts in host memory. Returns -1 with
+ * tg_last_error(). */
+int checker_open_judge(checker *ck, int has_backend);
+void checker_close_judge(checker *ck);
+
 /* All implementations of one operator. */
 void checker_operator(checker *ck, int id);
 /* The device whose implementations are checked; "" where they are a plug-in's. */

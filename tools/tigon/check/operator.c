@@ -280,15 +280,35 @@ void checker_operator(checker *ck, int id)
     }
 }
 
+int checker_open_judge(checker *ck, int has_backend)
+{
+    ck->judge = ck->ctx;
+    if (!has_backend && !strcmp(tg_ctx_device(ck->ctx), "cpu"))
+        return 0;
+    return tg_ctx_create(&ck->judge) || tg_ctx_set_device(ck->judge, "cpu") ||
+                   tg_ctx_set_impl(ck->judge, "cpu,ref")
+               ? -1
+               : 0;
+}
+
+void checker_close_judge(checker *ck)
+{
+    if (ck->judge != ck->ctx)
+        tg_ctx_destroy(ck->judge);
+}
+
 void check_quick(tg_ctx *ctx, const catalogue *cat, int op, totals *sum)
 {
     checker ck = {.s = {.seed = 1, .threads = 2, .sweep = NO_SWEEP, .quick = 1},
                   .cat = cat,
                   .ctx = ctx,
-                  .judge = ctx,
                   .ntypes = DATA_TYPES,
                   .as_json = 1};
     memcpy(ck.types, data_types, sizeof data_types);
-    checker_operator(&ck, op);
+    if (checker_open_judge(&ck, 0))
+        checker_fail(&ck, "%s", tg_last_error());
+    else
+        checker_operator(&ck, op);
+    checker_close_judge(&ck);
     *sum = ck.sum;
 }
