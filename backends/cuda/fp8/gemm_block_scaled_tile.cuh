@@ -148,11 +148,6 @@ __device__ __forceinline__ void copy_operands(const block_scaled_product &p,
     });
 }
 
-__device__ __forceinline__ void load_number(uint32_t to, const float *from)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
-}
-
 __device__ __forceinline__ float read_number(uint32_t from)
 {
     float a;
@@ -181,13 +176,13 @@ __device__ __forceinline__ void copy_scales(const block_scaled_product &p,
             wait_barrier(m.empty + 8 * r.stage, r.phase ^ 1);
 #pragma unroll
             for (int i = 0; i < SHAPE::M; i += 32)
-                load_number(m.row_scales(r.stage) + 4 * (i + lane),
-                            of_a + min(place.row + i + lane, last_row));
+                copy_word_ahead(m.row_scales(r.stage) + 4 * (i + lane),
+                                of_a + min(place.row + i + lane, last_row));
 #pragma unroll
             for (int i = 0; i < SHAPE::B_SCALES; i += 32)
                 if (SHAPE::COLUMNS || lane < SHAPE::B_SCALES)
-                    load_number(m.column_scales(r.stage) + 4 * (i + lane),
-                                of_b + min(column + i + lane, last));
+                    copy_word_ahead(m.column_scales(r.stage) + 4 * (i + lane),
+                                    of_b + min(column + i + lane, last));
             arrive_when_loaded(m.full + 8 * r.stage);
             of_a += p.of_a.scale_stride;
             of_b += p.of_b.scale_stride;

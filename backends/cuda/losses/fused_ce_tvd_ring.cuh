@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(RING_THREADS, 2)
     const pair_ring<T> ring = {slots + threadIdx.x, begin,
                                (end - begin + RING_THREADS - 1) / RING_THREADS, args.pieces};
     const bool tells = t.lane < 32;
-    ring_rows<T> rows(a, t.row, step);
+    ring_rows rows(a, t.row, step);
     ring_row now = rows.next(tells), next = rows.next(tells);
     float compared[2] = {0, 0}; /* of the row before */
     bool any_left = false;

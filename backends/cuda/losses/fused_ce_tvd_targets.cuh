@@ -20,8 +20,10 @@ template <class T> struct ring_targets {
     {
         if (threadIdx.x == 0 && row.r < a.rows) {
             const int pair = row.target / 2;
-            copy_word_ahead(&of[half][0], (const uint32_t *)a.student.row<T>(row.r) + pair);
-            copy_word_ahead(&of[half][1], (const uint32_t *)a.teacher.row<T>(row.r) + pair);
+            copy_word_ahead(shared_address(&of[half][0]),
+                            (const uint32_t *)a.student.row<T>(row.r) + pair);
+            copy_word_ahead(shared_address(&of[half][1]),
+                            (const uint32_t *)a.teacher.row<T>(row.r) + pair);
         }
         end_batch();
     }
@@ -34,7 +36,7 @@ template <class T> struct ring_targets {
 
 /* The rows of a cluster that have targets, one after the other: the targets of 32 rows are read at
  * once, since a thread waits for what it reads there. */
-template <class T> struct ring_rows {
+struct ring_rows {
     const cetvd_args &a;
     int64_t first; /* of the rows whose targets have not been read */
     int step, begin, of_lane;

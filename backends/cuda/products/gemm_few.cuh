@@ -20,12 +20,15 @@ static inline few_plan few_plan_of(int64_t down, int64_t across, int narrow, int
     const int pair = down == 1 ? 1 : 2;
     if (down == 1 && narrow && 2 * across <= processors)
         return {1, FEW_NARROW, 16, 1};
-    if ((down + pair - 1) / pair * pair * across <= processors)
+    if (ceil_div(down, pair) * pair * across <= processors)
         return {1, FEW_TILE, 13, pair};
     if (down == 1 || across == 1)
-        return {1, FEW_TILE, 6, 1};                                 /* two blocks at a time */
-    const int tall = (down + 1) / 2, tall_pair = tall == 1 ? 1 : 2; /* tiles of 128 rows */
-    const int64_t blocks = (tall + tall_pair - 1) / tall_pair * tall_pair * across;
+        return {1, FEW_TILE, 6, 1}; /* two blocks at a time */
+
+    /* tiles of 128 rows */
+    const int64_t tall = ceil_div(down, 2);
+    const int tall_pair = tall == 1 ? 1 : 2;
+    const int64_t blocks = ceil_div(tall, tall_pair) * tall_pair * across;
     if (blocks <= processors)
         return {2, FEW_TILE, 9, tall_pair};
     if (blocks <= 2 * processors)

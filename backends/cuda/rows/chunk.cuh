@@ -97,11 +97,10 @@ __device__ __forceinline__ void copy_ahead(uint4 *to, const void *from)
                  : "memory");
 }
 
-/* The same of four bytes. */
-__device__ __forceinline__ void copy_word_ahead(uint32_t *to, const uint32_t *from)
+/* The same of four bytes; to: a shared_address(). */
+__device__ __forceinline__ void copy_word_ahead(uint32_t to, const void *from)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from)
-                 : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
 /* Zeros, where the chunk is not `there`. */
